@@ -2,7 +2,7 @@
 //
 // Values travel as bit patterns in unsigned integers. Every function is pure, branch-free integer
 // arithmetic (or a host operation that is exact by IEEE 754), takes one element, and inlines: a
-// loop over 32 lanes vectorises. Nothing here depends on the host's rounding mode.
+// loop over 32 lanes vectorises. The host rounds to nearest even, the language's default.
 //
 // Sources: PTX ISA, instruction cvt; golden/scalar_format_vectors (host functions of the CUDA
 // headers, ml_dtypes) checks every format. NaN results are NVIDIA's canonical NaN.
@@ -32,6 +32,13 @@ inline constexpr std::uint64_t as_bits(double value) { return std::bit_cast<std:
 inline constexpr bool is_nan_f32(std::uint32_t x) { return (x & 0x7fffffff) > 0x7f800000; }
 inline constexpr bool is_nan_f16(std::uint32_t x) { return (x & 0x7fff) > 0x7c00; }
 inline constexpr bool is_nan_bf16(std::uint32_t x) { return (x & 0x7fff) > 0x7f80; }
+
+// condition ? yes : no by masks: compilers don't turn it into a branch around floating-point
+// operations, so loops over lanes vectorise.
+inline constexpr std::uint32_t select(bool condition, std::uint32_t yes, std::uint32_t no) {
+  const std::uint32_t mask = 0 - static_cast<std::uint32_t>(condition);
+  return (yes & mask) | (no & ~mask);
+}
 
 // .ftz: a subnormal becomes a zero of its sign.
 inline constexpr std::uint32_t flush_subnormal_f32(std::uint32_t x) {
@@ -152,15 +159,15 @@ inline constexpr std::uint32_t decode_f32(std::uint32_t code) {
       << 23);
   const std::uint32_t subnormal =
       as_bits(static_cast<float>(static_cast<std::int32_t>(fraction)) * kUnit);
-  std::uint32_t magnitude = exponent == 0 ? subnormal : normal;
+  std::uint32_t magnitude = select(exponent == 0, subnormal, normal);
   bool nan = false;
   if constexpr (Format::kInfinity != 0) {
-    magnitude = exponent == kExponentMask ? 0x7f800000 : magnitude;
+    magnitude = select(exponent == kExponentMask, 0x7f800000, magnitude);
     nan = exponent == kExponentMask && fraction != 0;
   } else if constexpr (Format::kNan != Format::kMaximum) {
     nan = (code & ((1u << Format::kSignShift) - 1)) == Format::kNan;
   }
-  return nan ? kNanF32 : magnitude | sign;
+  return select(nan, kNanF32, magnitude | sign);
 }
 
 // --- The spelled conversions ---------------------------------------------------------------
@@ -251,40 +258,34 @@ inline constexpr std::uint32_t ue4m3_to_f32(std::uint8_t code) {
 inline constexpr std::uint64_t f32_to_f64(std::uint32_t x) {
   return as_bits(static_cast<double>(as_float(x)));
 }
-// cvt.{rn,rz,rp,rm}.f32.f64.
+// cvt.{rn,rz,rp,rm}.f32.f64, from the host's correctly rounded conversion (to nearest): a directed
+// rounding moves that result by at most one place.
 template <Rounding rounding = Rounding::NearestEven>
 inline constexpr std::uint32_t f64_to_f32(std::uint64_t x) {
-  const std::uint64_t magnitude = x & 0x7fffffffffffffff;
-  const bool negative = (x >> 63) != 0;
-  const auto exponent = static_cast<std::int64_t>(magnitude >> 52);
-  // A double below 2^-1022 rounds like the smallest double: its bits below f32 are sticky only.
-  const std::uint64_t significand =
-      (magnitude & 0xfffffffffffff) | (exponent != 0 ? std::uint64_t{1} << 52 : 0);
-  const std::int64_t below = 897 - exponent;  // 897: exponent field of 2^-126
-  const std::int64_t extra = below > 0 ? (below < 25 ? below : 25) : 0;
-  const std::int64_t above = below < 0 ? -below : 0;
-  const auto shift = static_cast<std::uint64_t>(29 + extra);
-  const std::uint64_t one = std::uint64_t{1} << shift;
-  std::uint64_t added = 0;
-  if constexpr (rounding == Rounding::NearestEven) {
-    added = (one >> 1) - 1 + ((significand >> shift) & 1);
-  } else if constexpr (rounding == Rounding::NearestAway) {
-    added = one >> 1;
-  } else if constexpr (rounding == Rounding::Up) {
-    added = negative ? 0 : one - 1;
-  } else if constexpr (rounding == Rounding::Down) {
-    added = negative ? one - 1 : 0;
+  static_assert(rounding != Rounding::NearestAway);
+  const double value = as_double(x);
+  const float nearest = static_cast<float>(value);
+  std::uint32_t result = as_bits(nearest);
+  if constexpr (rounding != Rounding::NearestEven) {
+    const bool negative = (x >> 63) != 0;
+    const auto back = static_cast<double>(nearest);
+    const bool above = back > value;
+    const bool below = back < value;
+    bool towards_zero = false;  // the magnitude must shrink by one place
+    bool outwards = false;
+    if constexpr (rounding == Rounding::TowardZero) {
+      towards_zero = negative ? below : above;
+    } else if constexpr (rounding == Rounding::Up) {
+      towards_zero = negative && below;
+      outwards = !negative && below;
+    } else {
+      towards_zero = !negative && above;
+      outwards = negative && above;
+    }
+    result += static_cast<std::uint32_t>(outwards) - static_cast<std::uint32_t>(towards_zero);
   }
-  const std::uint64_t code =
-      (static_cast<std::uint64_t>(above) << 23) + ((significand + added) >> shift);
-  constexpr bool kNearest = rounding == Rounding::NearestEven || rounding == Rounding::NearestAway;
-  const bool outwards = kNearest || (rounding == Rounding::Up && !negative) ||
-                        (rounding == Rounding::Down && negative);
-  const std::uint32_t too_large =
-      outwards || magnitude == 0x7ff0000000000000 ? 0x7f800000u : 0x7f7fffffu;
-  const std::uint32_t result = code >= 0x7f800000 ? too_large : static_cast<std::uint32_t>(code);
-  return magnitude > 0x7ff0000000000000 ? kNanF32
-                                        : result | static_cast<std::uint32_t>(x >> 63) << 31;
+  const bool nan = (x & 0x7fffffffffffffff) > 0x7ff0000000000000;
+  return select(nan, kNanF32, result);
 }
 
 // f32 -> an integer-valued f32 (cvt.rni/rzi/rpi/rmi.f32.f32); -0 and signs of zero results stay.
@@ -301,8 +302,8 @@ inline constexpr std::uint32_t round_to_integral_f32(std::uint32_t x) {
   const auto integer = static_cast<std::int32_t>(
       shift_right_rounded<rounding>(significand, static_cast<std::uint32_t>(shift), negative));
   const std::uint32_t result = as_bits(static_cast<float>(integer));  // integer <= 2^23: exact
-  const std::uint32_t finite = fraction_bits <= 0 ? magnitude : result;
-  return is_nan_f32(x) ? kNanF32 : finite | (x & 0x80000000);
+  const std::uint32_t finite = select(fraction_bits <= 0, magnitude, result);
+  return select(is_nan_f32(x), kNanF32, finite | (x & 0x80000000));
 }
 
 }  // namespace lockstep::device::vgpu::numeric
