@@ -1,0 +1,19 @@
+// JSON text under limits: the strict grammar of RFC 8259, with duplicate keys refused (RFC 8259
+// leaves them open, and a file that two readers read differently is no evidence of anything).
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+#include "base/error.h"
+#include "base/limits.h"
+
+namespace lockstep::model {
+
+// `file` and `base_offset` place messages: the text starts at that offset of the file.
+// Errors (Input): json_bytes or json_depth exceeded, a syntax error, a duplicate key.
+base::Result<nlohmann::json> parse_json(std::string_view text, std::string_view file,
+                                        const base::Limits& limits, std::uint64_t base_offset = 0);
+
+}  // namespace lockstep::model
