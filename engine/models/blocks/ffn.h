@@ -1,0 +1,12 @@
+// Gated feed-forward block: down(activation(gate x) * up x).
+#pragma once
+
+#include "engine/models/forward.h"
+
+namespace lockstep::engine {
+
+// `normed`: ffn_norm of this layer's rows. Returns ffn_down, f32 [rows, hidden].
+base::Result<DeviceTensor> ffn_block(const Forward& forward, std::uint32_t layer,
+                                     const DeviceTensor& normed);
+
+}  // namespace lockstep::engine

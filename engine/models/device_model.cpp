@@ -1,0 +1,200 @@
+#include "engine/models/device_model.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <map>
+#include <tuple>
+
+#include "base/check.h"
+#include "base/checked.h"
+#include "engine/models/rope_table.h"
+#include "kernels/weights.h"
+
+namespace lockstep::engine {
+namespace {
+
+using model::DType;
+using model::WeightRole;
+
+float half_to_float(std::uint16_t half) {
+  const std::uint32_t sign = std::uint32_t{half & 0x8000u} << 16;
+  std::uint32_t exponent = (half >> 10) & 31u;
+  std::uint32_t fraction = half & 0x3ffu;
+  if (exponent == 31) return std::bit_cast<float>(sign | 0x7f800000u | (fraction << 13));
+  if (exponent == 0) {
+    if (fraction == 0) return std::bit_cast<float>(sign);
+    exponent = 1;
+    while (!(fraction & 0x400u)) {
+      fraction <<= 1;
+      --exponent;  // below 1: wraps, and the sum below comes out right modulo 2^32
+    }
+    fraction &= 0x3ffu;
+  }
+  return std::bit_cast<float>(sign | ((exponent + 112u) << 23) | (fraction << 13));
+}
+
+class Uploader {
+ public:
+  Uploader(const model::Model& model, device::Device& device) : model_(model), device_(device) {}
+
+  base::Result<Weight> matrix(WeightRole role, std::uint32_t layer = 0) {
+    const model::TensorInfo* tensor = model_.weight(role, layer);
+    LS_CHECK(tensor != nullptr);
+    if (!kernels::weight_supported(tensor->dtype)) {
+      return base::unsupported_error(model_.path, "tensor " + tensor->name,
+                                     "no kernel decodes " + std::string(name(tensor->dtype)));
+    }
+    const auto rows = static_cast<std::uint32_t>(tensor->rows());
+    const auto columns = static_cast<std::uint32_t>(tensor->columns());
+    const std::vector<std::byte> packed =
+        kernels::repack(tensor->dtype, rows, columns, tensor->data);
+    const std::vector<std::byte> again = kernels::unpack(tensor->dtype, rows, columns, packed);
+    LS_CHECK(std::ranges::equal(again, tensor->data), "repacking changed " + tensor->name);
+    LS_ASSIGN(device::Buffer buffer, bytes(packed, tensor->name));
+    Weight weight;
+    weight.matrix = {tensor->dtype, rows, columns, buffer.address()};
+    weight.buffer = std::move(buffer);
+    return weight;
+  }
+
+  // A norm's weight as f32; (1 + w) is rounded once where the file holds w.
+  base::Result<device::Buffer> vector(WeightRole role, std::uint32_t layer = 0) {
+    const model::TensorInfo* tensor = model_.weight(role, layer);
+    LS_CHECK(tensor != nullptr);
+    std::vector<float> values(tensor->elements());
+    LS_TRY(widen(*tensor, values));
+    if (model_.config.norm_weight_plus_one) {
+      for (float& value : values) value = 1.0f + value;
+    }
+    return bytes(std::as_bytes(std::span(values)), tensor->name);
+  }
+
+  base::Result<device::Buffer> bytes(std::span<const std::byte> content, std::string_view label) {
+    LS_ASSIGN(device::Buffer buffer, device_.allocate(content.size(), label));
+    LS_TRY(device_.copy_to_device(buffer.address(), content));
+    return buffer;
+  }
+
+ private:
+  base::Status widen(const model::TensorInfo& tensor, std::vector<float>& values) const {
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      std::uint16_t half;
+      if (tensor.dtype == DType::F32) {
+        std::memcpy(&values[i], tensor.data.data() + 4 * i, 4);
+      } else if (tensor.dtype == DType::BF16) {
+        std::memcpy(&half, tensor.data.data() + 2 * i, 2);
+        values[i] = std::bit_cast<float>(std::uint32_t{half} << 16);
+      } else if (tensor.dtype == DType::F16) {
+        std::memcpy(&half, tensor.data.data() + 2 * i, 2);
+        values[i] = half_to_float(half);
+      } else {
+        return base::unsupported_error(model_.path, "tensor " + tensor.name,
+                                       "a norm's weight as " + std::string(name(tensor.dtype)));
+      }
+    }
+    return base::Ok{};
+  }
+
+  const model::Model& model_;
+  device::Device& device_;
+};
+
+base::Result<LayerWeights> upload_layer(Uploader& uploader, const model::ModelConfig& config,
+                                        std::uint32_t index) {
+  LayerWeights layer;
+  LS_ASSIGN(layer.attn_norm, uploader.vector(WeightRole::AttnNorm, index));
+  LS_ASSIGN(layer.ffn_norm, uploader.vector(WeightRole::FfnNorm, index));
+  if (config.qk_norm) {
+    LS_ASSIGN(layer.query_norm, uploader.vector(WeightRole::QueryNorm, index));
+    LS_ASSIGN(layer.key_norm, uploader.vector(WeightRole::KeyNorm, index));
+  }
+  if (config.post_norms) {
+    LS_ASSIGN(layer.post_attn_norm, uploader.vector(WeightRole::PostAttnNorm, index));
+    LS_ASSIGN(layer.post_ffn_norm, uploader.vector(WeightRole::PostFfnNorm, index));
+  }
+  LS_ASSIGN(layer.query, uploader.matrix(WeightRole::Query, index));
+  LS_ASSIGN(layer.key, uploader.matrix(WeightRole::Key, index));
+  LS_ASSIGN(layer.value, uploader.matrix(WeightRole::Value, index));
+  LS_ASSIGN(layer.attn_output, uploader.matrix(WeightRole::AttnOutput, index));
+  LS_ASSIGN(layer.gate, uploader.matrix(WeightRole::Gate, index));
+  LS_ASSIGN(layer.up, uploader.matrix(WeightRole::Up, index));
+  LS_ASSIGN(layer.down, uploader.matrix(WeightRole::Down, index));
+  return layer;
+}
+
+// Layers with the same base and scaling share one table.
+base::Status upload_rope(Uploader& uploader, DeviceModel& result, std::uint32_t positions) {
+  using Key = std::tuple<double, model::RopeScalingKind, double, double, double, double>;
+  std::map<Key, device::DevicePointer> tables;
+  for (std::uint32_t i = 0; i < result.config.layer_count; ++i) {
+    const model::LayerAttention& attention = result.config.layers[i];
+    const model::RopeScaling& scaling = attention.rope_scaling;
+    const Key key{attention.rope_theta,          scaling.kind,
+                  scaling.factor,                scaling.low_frequency_factor,
+                  scaling.high_frequency_factor, scaling.original_context_length};
+    if (!tables.contains(key)) {
+      const std::vector<float> table =
+          rope_table(rope_frequencies(result.config, attention), positions);
+      LS_ASSIGN(device::Buffer buffer,
+                uploader.bytes(std::as_bytes(std::span(table)), "rope table"));
+      tables[key] = buffer.address();
+      result.rope_tables.push_back(std::move(buffer));
+    }
+    result.layers[i].cos_sin = tables[key];
+  }
+  return base::Ok{};
+}
+
+base::Status allocate_pools(DeviceModel& result, device::Device& device,
+                            const trace::EngineSettings& settings) {
+  const std::uint64_t cells = std::uint64_t{settings.num_blocks} * settings.block_size;
+  const auto elements = base::checked_mul(
+      cells, std::uint64_t{result.kv.kv_head_count} * result.kv.head_size);
+  const auto pool = elements ? model::storage_bytes(result.kv.cell_format, *elements) : elements;
+  const auto total = pool ? base::checked_mul(*pool, 2 * result.layers.size()) : pool;
+  if (!total || *total > device.free_bytes()) {
+    return base::environment_error(
+        device.properties().name,
+        "the KV pool of " + std::to_string(settings.num_blocks) + " pages does not fit into " +
+            std::to_string(device.free_bytes()) + " free bytes");
+  }
+  for (std::size_t i = 0; i < result.layers.size(); ++i) {
+    const std::string label = "layer " + std::to_string(i);
+    LS_ASSIGN(result.layers[i].k_pool, device.allocate(*pool, label + " K pool"));
+    LS_ASSIGN(result.layers[i].v_pool, device.allocate(*pool, label + " V pool"));
+  }
+  return base::Ok{};
+}
+
+}  // namespace
+
+base::Result<std::unique_ptr<DeviceModel>> upload(const model::Model& model,
+                                                  device::Device& device,
+                                                  const trace::EngineSettings& settings) {
+  auto result = std::make_unique<DeviceModel>();
+  result->config = model.config;
+  result->operand_format = settings.operand_format;
+  result->kv = {settings.block_size, model.config.kv_head_count, model.config.head_size,
+                settings.operand_format};
+  Uploader uploader(model, device);
+  LS_ASSIGN(result->embedding, uploader.matrix(WeightRole::TokenEmbedding));
+  if (model.config.tied_embeddings) {
+    result->head.matrix = result->embedding.matrix;
+  } else {
+    LS_ASSIGN(result->head, uploader.matrix(WeightRole::Head));
+  }
+  LS_ASSIGN(result->final_norm, uploader.vector(WeightRole::FinalNorm));
+  for (std::uint32_t i = 0; i < model.config.layer_count; ++i) {
+    LS_ASSIGN(LayerWeights layer, upload_layer(uploader, model.config, i));
+    result->layers.push_back(std::move(layer));
+  }
+  const std::uint64_t cells = std::uint64_t{settings.num_blocks} * settings.block_size;
+  const auto positions = static_cast<std::uint32_t>(
+      std::min<std::uint64_t>(model.config.context_length, cells));
+  LS_TRY(upload_rope(uploader, *result, positions));
+  LS_TRY(allocate_pools(*result, device, settings));
+  return result;
+}
+
+}  // namespace lockstep::engine

@@ -1,0 +1,52 @@
+// DeviceModel: a model's weights and RoPE tables in device memory, and its pools of K and V cells.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/error.h"
+#include "device/device.h"
+#include "kernels/launch.h"
+#include "model/model.h"
+#include "trace/scenario.h"
+
+namespace lockstep::engine {
+
+// A matrix with the buffer that holds it; a vector (norm) is f32.
+struct Weight {
+  device::Buffer buffer;
+  kernels::DeviceWeight matrix;
+};
+
+struct LayerWeights {
+  device::Buffer attn_norm, ffn_norm;
+  device::Buffer query_norm, key_norm;          // qk_norm only
+  device::Buffer post_attn_norm, post_ffn_norm;  // post_norms only
+  Weight query, key, value, attn_output, gate, up, down;
+  device::DevicePointer cos_sin = 0;  // of the layer's RoPE base and scaling
+  device::Buffer k_pool, v_pool;
+};
+
+struct DeviceModel {
+  model::ModelConfig config;
+  kernels::KvLayout kv;
+  // Formats of what prefill (tensor cores) reads; F32: no tensor cores, prefill runs decode's kernels.
+  model::DType operand_format = model::DType::F16;
+  Weight embedding;
+  Weight head;  // no buffer where tied: the embedding's
+  device::Buffer final_norm;
+  std::vector<LayerWeights> layers;
+  std::vector<device::Buffer> rope_tables;  // one a distinct base and scaling
+
+  bool tensor_cores() const { return operand_format != model::DType::F32; }
+};
+
+// Uploads everything. A block type that no kernel decodes, or a pool that doesn't fit into the
+// device's free memory, is an Error. Every repacked matrix is unpacked again and compared with the
+// file's bytes.
+base::Result<std::unique_ptr<DeviceModel>> upload(const model::Model& model,
+                                                  device::Device& device,
+                                                  const trace::EngineSettings& settings);
+
+}  // namespace lockstep::engine
