@@ -1,0 +1,51 @@
+// Oracle: a judge of one law, a fold over the event stream of a run (and of the further runs it asks
+// for). Oracles see traces only: never the engine, the reference or a device.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "oracles/verdict.h"
+#include "trace/event.h"
+#include "trace/scenario.h"
+
+namespace lockstep::oracles {
+
+// Further runs of the subject. Request i of a further scenario is request `requests[i]` of the
+// judged one.
+struct FurtherRun {
+  trace::Scenario scenario;
+  std::vector<std::uint32_t> requests;
+};
+
+class Oracle {
+ public:
+  virtual ~Oracle() = default;
+  virtual std::string_view law() const = 0;
+  virtual void on_event(const trace::Event& event) = 0;
+  virtual std::vector<FurtherRun> further_runs(const trace::Scenario&) { return {}; }
+  // `run`: index into further_runs().
+  virtual void on_further_event(std::size_t run, const trace::Event& event) {
+    (void)run;
+    (void)event;
+  }
+  // `earlier`: verdicts of the laws listed before this one.
+  virtual Verdict finish(const std::vector<Verdict>& earlier) = 0;
+};
+
+// All laws of `lockstep run`, in the order of the report.
+std::vector<std::unique_ptr<Oracle>> all();
+
+// One constructor a law; oracles/<law>.cpp.
+std::unique_ptr<Oracle> op_bounds();
+std::unique_ptr<Oracle> links();
+std::unique_ptr<Oracle> mma_replay();
+std::unique_ptr<Oracle> token_identity();
+std::unique_ptr<Oracle> batch_invariance();
+std::unique_ptr<Oracle> kv_pages();
+std::unique_ptr<Oracle> device_checks();
+std::unique_ptr<Oracle> subject_checks();
+
+}  // namespace lockstep::oracles
