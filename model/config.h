@@ -36,23 +36,24 @@ struct LayerAttention {
 struct ModelConfig {
   Arch arch = Arch::Llama;
   std::uint32_t layer_count = 0;
-  std::uint32_t hidden_size = 0;     // H
-  std::uint32_t head_count = 0;      // query heads
-  std::uint32_t kv_head_count = 0;   // divides head_count
-  std::uint32_t head_size = 0;       // D, even
+  std::uint32_t hidden_size = 0;    // H
+  std::uint32_t head_count = 0;     // query heads
+  std::uint32_t kv_head_count = 0;  // divides head_count
+  std::uint32_t head_size = 0;      // D, even
   std::uint32_t ffn_size = 0;
-  std::uint32_t vocab_size = 0;      // rows of the embedding
+  std::uint32_t vocab_size = 0;  // rows of the embedding
   std::uint32_t context_length = 0;
   // GGUF stores float32: its exact value. config.json: the double that the text denotes.
   double rms_norm_epsilon = 0;
-  double attention_scale = 0;        // scores = scale * q.k
-  double embedding_scale = 1;        // sqrt(H) for Gemma
+  double attention_scale = 0;  // scores = scale * q.k
+  double embedding_scale = 1;  // sqrt(H) for Gemma
   RopePairing rope_pairing = RopePairing::Half;
   Activation activation = Activation::Silu;
-  bool qk_norm = false;              // RMSNorm per head on q and k, before RoPE
-  bool post_norms = false;           // RMSNorm after attention and after the MLP, before the residual add
-  bool norm_weight_plus_one = false; // norms multiply by (1 + w): config.json Gemma; GGUF holds 1 + w
-  bool tied_embeddings = false;      // the head is the embedding
+  bool qk_norm = false;     // RMSNorm per head on q and k, before RoPE
+  bool post_norms = false;  // RMSNorm after attention and after the MLP, before the residual add
+  bool norm_weight_plus_one =
+      false;                     // norms multiply by (1 + w): config.json Gemma; GGUF holds 1 + w
+  bool tied_embeddings = false;  // the head is the embedding
   std::vector<LayerAttention> layers;  // layer_count of them
   std::optional<std::uint32_t> bos_token_id;
   std::vector<std::uint32_t> eos_token_ids;
@@ -62,9 +63,22 @@ struct ModelConfig {
 
 // Which tensor of a model; layer roles exist once a layer.
 enum class WeightRole : std::uint8_t {
-  TokenEmbedding, FinalNorm, Head,
-  AttnNorm, Query, Key, Value, AttnOutput, QueryNorm, KeyNorm, PostAttnNorm,
-  FfnNorm, Gate, Up, Down, PostFfnNorm,
+  TokenEmbedding,
+  FinalNorm,
+  Head,
+  AttnNorm,
+  Query,
+  Key,
+  Value,
+  AttnOutput,
+  QueryNorm,
+  KeyNorm,
+  PostAttnNorm,
+  FfnNorm,
+  Gate,
+  Up,
+  Down,
+  PostFfnNorm,
 };
 std::string_view name(WeightRole role);
 

@@ -19,8 +19,8 @@ struct TensorInfo {
   // Outermost axis first; the last axis is contiguous (GGUF's own order is reversed on reading).
   // A weight of y = W x is [outputs, inputs].
   std::vector<std::uint64_t> shape;
-  std::uint64_t offset_bytes = 0;       // in the file
-  std::span<const std::byte> data;      // as stored
+  std::uint64_t offset_bytes = 0;   // in the file
+  std::span<const std::byte> data;  // as stored
 
   std::uint64_t elements() const;
   // Rows and columns of a matrix; a vector of n is 1 row of n.
