@@ -5,17 +5,40 @@
 // to infinity. A NaN becomes the format's quiet NaN with an empty payload and no sign.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 
 #include "model/dtype.h"
 
 namespace lockstep::reference {
 
-double f32_value(std::uint32_t bits);
-double f16_value(std::uint16_t bits);
-double bf16_value(std::uint16_t bits);
+// A binary format of `kFractionBits` stored fraction and `kExponentBits` exponent bits.
+template <int kFractionBits, int kExponentBits>
+constexpr double ieee_value(std::uint32_t bits) {
+  constexpr std::uint32_t kExponentMax = (1u << kExponentBits) - 1;
+  constexpr int kBias = (1 << (kExponentBits - 1)) - 1;
+  const std::uint64_t sign = std::uint64_t{(bits >> (kFractionBits + kExponentBits)) & 1} << 63;
+  const std::uint64_t fraction = bits & ((1u << kFractionBits) - 1);
+  const std::uint32_t exponent = (bits >> kFractionBits) & kExponentMax;
+  if (exponent == 0) {  // fraction units of the smallest subnormal, itself a normal double
+    constexpr std::uint64_t kUnit = static_cast<std::uint64_t>(1024 - kBias - kFractionBits) << 52;
+    const double value = static_cast<double>(fraction) * std::bit_cast<double>(kUnit);
+    return sign != 0 ? -value : value;
+  }
+  if (exponent == kExponentMax) {
+    if (fraction != 0) return std::numeric_limits<double>::quiet_NaN();
+    return std::bit_cast<double>(sign | (std::uint64_t{0x7ff} << 52));
+  }
+  return std::bit_cast<double>(sign | (std::uint64_t{exponent + (1023 - kBias)} << 52) |
+                               (fraction << (52 - kFractionBits)));
+}
+
+constexpr double f32_value(std::uint32_t bits) { return ieee_value<23, 8>(bits); }
+constexpr double f16_value(std::uint16_t bits) { return ieee_value<10, 5>(bits); }
+constexpr double bf16_value(std::uint16_t bits) { return ieee_value<7, 8>(bits); }
 
 std::uint32_t f32_bits(double value);
 std::uint16_t f16_bits(double value);
