@@ -52,6 +52,9 @@ struct Contract {
   // Decode: depths of the f32 sums: q.k over the head; O and l over the keys of a split (adds and
   // rescales on the longest path), each without the merge.
   std::uint32_t depth_scores = 0, depth_output = 0, depth_sum = 0;
+  // Decode: rescales that the weight of a key can pass by ex2, all merges included; the last merge,
+  // over the row's splits, also adds one rounding a split to O and l.
+  std::uint32_t rescales = 0;
   ApproximateSet approximate = {};
   model::DType output_format = model::DType::F32;   // K and V cells, norm outputs, attention outputs
   model::DType second_output_format = model::DType::F32;  // RopeKvWrite: of K and V cells
