@@ -1,14 +1,16 @@
 # The interpreter's handlers are compiled once per host instruction set, from one source: files
 # named *_avx512.cpp and *_avx2.cpp get the flags, the rest is plain x86-64. Same bits from each
-# (no contraction, no fast math); exec/ picks one at run time.
+# (no contraction, no fast math); exec/ picks one at run time. No trapping, no errno: loops with
+# floating-point selects and roots vectorise; values are the same.
 function(lockstep_vgpu_flags)
   foreach(room ${ARGN})
     file(GLOB avx512 CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${room}/*_avx512.cpp)
     file(GLOB avx2 CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${room}/*_avx2.cpp)
     file(GLOB scalar CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${room}/*_scalar.cpp)
     set_source_files_properties(${avx512} PROPERTIES COMPILE_OPTIONS
-      "-O3;-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl;-mavx512cd;-mavx2;-mfma;-mf16c;-mbmi2;-mprefer-vector-width=512")
-    set_source_files_properties(${avx2} PROPERTIES COMPILE_OPTIONS "-O3;-mavx2;-mfma;-mf16c;-mbmi2")
-    set_source_files_properties(${scalar} PROPERTIES COMPILE_OPTIONS "-O3")
+      "-O3;-fno-trapping-math;-fno-math-errno;-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl;-mavx512cd;-mavx2;-mfma;-mf16c;-mbmi2;-mprefer-vector-width=512")
+    set_source_files_properties(${avx2} PROPERTIES COMPILE_OPTIONS "-O3;-fno-trapping-math;-fno-math-errno;-mavx2;-mfma;-mf16c;-mbmi2")
+    set_source_files_properties(${scalar} PROPERTIES COMPILE_OPTIONS
+      "-O3;-fno-trapping-math;-fno-math-errno")
   endforeach()
 endfunction()

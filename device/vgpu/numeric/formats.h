@@ -8,8 +8,11 @@
 // headers, ml_dtypes) checks every format. NaN results are NVIDIA's canonical NaN.
 #pragma once
 
-#include <bit>
 #include <cstdint>
+
+// For functions that handlers compiled for several instruction sets share: a copy that one of them
+// leaves to the linker could be run on a host that lacks that set, so there must be none.
+#define LS_LANE [[gnu::always_inline]] inline constexpr
 
 namespace lockstep::device::vgpu::numeric {
 
@@ -24,29 +27,29 @@ inline constexpr std::uint16_t kNanF16 = 0x7fff;
 inline constexpr std::uint16_t kNanBf16 = 0x7fff;
 inline constexpr std::uint64_t kNanF64 = 0xfff8000000000000;
 
-inline constexpr float as_float(std::uint32_t bits) { return std::bit_cast<float>(bits); }
-inline constexpr std::uint32_t as_bits(float value) { return std::bit_cast<std::uint32_t>(value); }
-inline constexpr double as_double(std::uint64_t bits) { return std::bit_cast<double>(bits); }
-inline constexpr std::uint64_t as_bits(double value) { return std::bit_cast<std::uint64_t>(value); }
+LS_LANE float as_float(std::uint32_t bits) { return __builtin_bit_cast(float, bits); }
+LS_LANE std::uint32_t as_bits(float value) { return __builtin_bit_cast(std::uint32_t, value); }
+LS_LANE double as_double(std::uint64_t bits) { return __builtin_bit_cast(double, bits); }
+LS_LANE std::uint64_t as_bits(double value) { return __builtin_bit_cast(std::uint64_t, value); }
 
-inline constexpr bool is_nan_f32(std::uint32_t x) { return (x & 0x7fffffff) > 0x7f800000; }
-inline constexpr bool is_nan_f16(std::uint32_t x) { return (x & 0x7fff) > 0x7c00; }
-inline constexpr bool is_nan_bf16(std::uint32_t x) { return (x & 0x7fff) > 0x7f80; }
+LS_LANE bool is_nan_f32(std::uint32_t x) { return (x & 0x7fffffff) > 0x7f800000; }
+LS_LANE bool is_nan_f16(std::uint32_t x) { return (x & 0x7fff) > 0x7c00; }
+LS_LANE bool is_nan_bf16(std::uint32_t x) { return (x & 0x7fff) > 0x7f80; }
 
 // condition ? yes : no by masks: compilers don't turn it into a branch around floating-point
 // operations, so loops over lanes vectorise.
-inline constexpr std::uint32_t select(bool condition, std::uint32_t yes, std::uint32_t no) {
+LS_LANE std::uint32_t select(bool condition, std::uint32_t yes, std::uint32_t no) {
   const std::uint32_t mask = 0 - static_cast<std::uint32_t>(condition);
   return (yes & mask) | (no & ~mask);
 }
 
 // .ftz: a subnormal becomes a zero of its sign.
-inline constexpr std::uint32_t flush_subnormal_f32(std::uint32_t x) {
-  return (x & 0x7f800000) == 0 ? x & 0x80000000 : x;
+LS_LANE std::uint32_t flush_subnormal_f32(std::uint32_t x) {
+  return select((x & 0x7f800000) == 0, x & 0x80000000, x);
 }
 // An f32 result as every f32 instruction but mov, neg, abs leaves it: NaNs are canonical.
-inline constexpr std::uint32_t canonical_nan_f32(std::uint32_t x) {
-  return is_nan_f32(x) ? kNanF32 : x;
+LS_LANE std::uint32_t canonical_nan_f32(std::uint32_t x) {
+  return select(is_nan_f32(x), kNanF32, x);
 }
 
 // One binary floating-point format below f32: sign, exponent, fraction. kMaximum: code of the
@@ -74,8 +77,7 @@ using E2M1 = Narrow<2, 1, 0x7, 0, 0x7>;
 // `value` * 2^-`shift`, rounded to an integer; 1 <= shift <= 31, value < 2^31 - 2^(shift - 1).
 // `negative` is the sign of the number whose magnitude this is (for Up and Down).
 template <Rounding rounding>
-inline constexpr std::uint32_t shift_right_rounded(std::uint32_t value, std::uint32_t shift,
-                                                   bool negative) {
+LS_LANE std::uint32_t shift_right_rounded(std::uint32_t value, std::uint32_t shift, bool negative) {
   const std::uint32_t one = std::uint32_t{1} << shift;
   std::uint32_t added = 0;
   if constexpr (rounding == Rounding::NearestEven) {
@@ -93,7 +95,7 @@ inline constexpr std::uint32_t shift_right_rounded(std::uint32_t value, std::uin
 // The code of a finite f32 magnitude (bits < 0x7f800000) rounded to Format, without its sign;
 // above Format::kMaximum where it overflows.
 template <class Format, Rounding rounding>
-inline constexpr std::uint32_t round_magnitude(std::uint32_t magnitude, bool negative) {
+LS_LANE std::uint32_t round_magnitude(std::uint32_t magnitude, bool negative) {
   constexpr std::uint32_t kShift = 23 - Format::kFractionBits;
   if constexpr (Format::kBias == 127) {
     return shift_right_rounded<rounding>(magnitude, kShift, negative);
@@ -116,7 +118,7 @@ inline constexpr std::uint32_t round_magnitude(std::uint32_t magnitude, bool neg
 
 // f32 bits -> code of Format. `relu`: negative results become +0.
 template <class Format, Rounding rounding, Overflow overflow, bool relu = false>
-inline constexpr std::uint32_t encode_f32(std::uint32_t x) {
+LS_LANE std::uint32_t encode_f32(std::uint32_t x) {
   const std::uint32_t magnitude = x & 0x7fffffff;
   const bool negative = (x >> 31) != 0;
   constexpr bool kToInfinity = overflow == Overflow::ToInfinity && Format::kInfinity != 0;
@@ -144,7 +146,7 @@ inline constexpr std::uint32_t encode_f32(std::uint32_t x) {
 
 // Code of Format -> f32 bits; exact. Not for BF16 (decode_bf16).
 template <class Format>
-inline constexpr std::uint32_t decode_f32(std::uint32_t code) {
+LS_LANE std::uint32_t decode_f32(std::uint32_t code) {
   constexpr std::uint32_t kFractionMask = (1u << Format::kFractionBits) - 1;
   constexpr std::uint32_t kExponentMask = (1u << Format::kExponentBits) - 1;
   const std::uint32_t sign = ((code >> Format::kSignShift) & 1) << 31;
@@ -153,10 +155,10 @@ inline constexpr std::uint32_t decode_f32(std::uint32_t code) {
   const std::uint32_t normal =
       ((exponent + (127 - Format::kBias)) << 23) | (fraction << (23 - Format::kFractionBits));
   // A subnormal: fraction * 2^(1 - bias - fraction bits); both factors and the product are exact.
-  constexpr float kUnit = std::bit_cast<float>(
-      static_cast<std::uint32_t>(127 + 1 - Format::kBias -
-                                 static_cast<std::int32_t>(Format::kFractionBits))
-      << 23);
+  constexpr float kUnit = __builtin_bit_cast(
+      float, static_cast<std::uint32_t>(127 + 1 - Format::kBias -
+                                        static_cast<std::int32_t>(Format::kFractionBits))
+                 << 23);
   const std::uint32_t subnormal =
       as_bits(static_cast<float>(static_cast<std::int32_t>(fraction)) * kUnit);
   std::uint32_t magnitude = select(exponent == 0, subnormal, normal);
@@ -174,35 +176,33 @@ inline constexpr std::uint32_t decode_f32(std::uint32_t code) {
 
 template <Rounding rounding = Rounding::NearestEven, Overflow overflow = Overflow::ToInfinity,
           bool relu = false>
-inline constexpr std::uint16_t f32_to_f16(std::uint32_t x) {
+LS_LANE std::uint16_t f32_to_f16(std::uint32_t x) {
   return static_cast<std::uint16_t>(encode_f32<F16, rounding, overflow, relu>(x));
 }
 template <Rounding rounding = Rounding::NearestEven, Overflow overflow = Overflow::ToInfinity,
           bool relu = false>
-inline constexpr std::uint16_t f32_to_bf16(std::uint32_t x) {
+LS_LANE std::uint16_t f32_to_bf16(std::uint32_t x) {
   return static_cast<std::uint16_t>(encode_f32<BF16, rounding, overflow, relu>(x));
 }
 // cvt.f32.f16: a NaN becomes canonical.
-inline constexpr std::uint32_t f16_to_f32(std::uint16_t x) { return decode_f32<F16>(x); }
+LS_LANE std::uint32_t f16_to_f32(std::uint16_t x) { return decode_f32<F16>(x); }
 // A shift: this is what the hardware does, NaN payloads stay.
-inline constexpr std::uint32_t bf16_to_f32(std::uint16_t x) {
-  return static_cast<std::uint32_t>(x) << 16;
-}
+LS_LANE std::uint32_t bf16_to_f32(std::uint16_t x) { return static_cast<std::uint32_t>(x) << 16; }
 
 // cvt.{rn,rz}.satfinite.{e4m3,e5m2,e3m2,e2m3,e2m1}: one element; PTX packs two.
 template <class Format, bool relu = false>
-inline constexpr std::uint8_t f32_to_narrow(std::uint32_t x) {
+LS_LANE std::uint8_t f32_to_narrow(std::uint32_t x) {
   return static_cast<std::uint8_t>(
       encode_f32<Format, Rounding::NearestEven, Overflow::SaturateFinite, relu>(x));
 }
 // f16 -> FP8: the widening to f32 is exact, so there is one rounding.
 template <class Format, bool relu = false>
-inline constexpr std::uint8_t f16_to_narrow(std::uint16_t x) {
+LS_LANE std::uint8_t f16_to_narrow(std::uint16_t x) {
   return f32_to_narrow<Format, relu>(f16_to_f32(x));
 }
 // FP8/FP6/FP4 -> f16, exact (every finite value of those formats is an f16).
 template <class Format, bool relu = false>
-inline constexpr std::uint16_t narrow_to_f16(std::uint8_t code) {
+LS_LANE std::uint16_t narrow_to_f16(std::uint8_t code) {
   return static_cast<std::uint16_t>(
       encode_f32<F16, Rounding::NearestEven, Overflow::ToInfinity, relu>(decode_f32<Format>(code)));
 }
@@ -210,7 +210,7 @@ inline constexpr std::uint16_t narrow_to_f16(std::uint8_t code) {
 // cvt.{rn,rz,rna}.tf32.f32: f32 bits whose low 13 are 0. rna of a NaN keeps the upper payload bits
 // (a NaN whose payload lies in the low bits alone becomes infinity); rn gives the canonical NaN.
 template <Rounding rounding, Overflow overflow = Overflow::ToInfinity, bool relu = false>
-inline constexpr std::uint32_t f32_to_tf32(std::uint32_t x) {
+LS_LANE std::uint32_t f32_to_tf32(std::uint32_t x) {
   const std::uint32_t magnitude = x & 0x7fffffff;
   const bool negative = (x >> 31) != 0;
   std::uint32_t rounded = shift_right_rounded<rounding>(magnitude, 13, negative) << 13;
@@ -230,7 +230,7 @@ inline constexpr std::uint32_t f32_to_tf32(std::uint32_t x) {
 // cvt.{rz,rp}.ue8m0: the exponent of |x|; 2^(code - 127), 0xff is NaN. Values at or below 2^-127,
 // zero too, take code 0; overflow (Infinity too) takes 0xfe with satfinite, else 0xff.
 template <bool round_up, Overflow overflow = Overflow::SaturateFinite>
-inline constexpr std::uint8_t f32_to_ue8m0(std::uint32_t x) {
+LS_LANE std::uint8_t f32_to_ue8m0(std::uint32_t x) {
   const std::uint32_t magnitude = x & 0x7fffffff;
   std::uint32_t code = magnitude >> 23;
   if constexpr (round_up) {
@@ -242,26 +242,24 @@ inline constexpr std::uint8_t f32_to_ue8m0(std::uint32_t x) {
   code = code >= 0xff ? too_large : code;
   return static_cast<std::uint8_t>(magnitude > 0x7f800000 ? 0xff : code);
 }
-inline constexpr std::uint16_t ue8m0_to_bf16(std::uint8_t code) {
+LS_LANE std::uint16_t ue8m0_to_bf16(std::uint8_t code) {
   const std::uint32_t finite = code == 0 ? 0x40 : static_cast<std::uint32_t>(code) << 7;
   return static_cast<std::uint16_t>(code == 0xff ? kNanBf16 : finite);
 }
-inline constexpr std::uint32_t ue8m0_to_f32(std::uint8_t code) {
+LS_LANE std::uint32_t ue8m0_to_f32(std::uint8_t code) {
   return code == 0xff ? kNanF32 : bf16_to_f32(ue8m0_to_bf16(code));
 }
 // Unsigned e4m3 (block scales): the sign bit is ignored.
-inline constexpr std::uint32_t ue4m3_to_f32(std::uint8_t code) {
-  return decode_f32<E4M3>(code & 0x7f);
-}
+LS_LANE std::uint32_t ue4m3_to_f32(std::uint8_t code) { return decode_f32<E4M3>(code & 0x7f); }
 
 // cvt.f64.f32: exact. A NaN keeps its payload and becomes quiet.
-inline constexpr std::uint64_t f32_to_f64(std::uint32_t x) {
+LS_LANE std::uint64_t f32_to_f64(std::uint32_t x) {
   return as_bits(static_cast<double>(as_float(x)));
 }
 // cvt.{rn,rz,rp,rm}.f32.f64, from the host's correctly rounded conversion (to nearest): a directed
 // rounding moves that result by at most one place.
 template <Rounding rounding = Rounding::NearestEven>
-inline constexpr std::uint32_t f64_to_f32(std::uint64_t x) {
+LS_LANE std::uint32_t f64_to_f32(std::uint64_t x) {
   static_assert(rounding != Rounding::NearestAway);
   const double value = as_double(x);
   const float nearest = static_cast<float>(value);
@@ -290,7 +288,7 @@ inline constexpr std::uint32_t f64_to_f32(std::uint64_t x) {
 
 // f32 -> an integer-valued f32 (cvt.rni/rzi/rpi/rmi.f32.f32); -0 and signs of zero results stay.
 template <Rounding rounding>
-inline constexpr std::uint32_t round_to_integral_f32(std::uint32_t x) {
+LS_LANE std::uint32_t round_to_integral_f32(std::uint32_t x) {
   const std::uint32_t magnitude = x & 0x7fffffff;
   const bool negative = (x >> 31) != 0;
   const auto exponent = static_cast<std::int32_t>(magnitude >> 23);
