@@ -44,14 +44,14 @@ bool Parser::fail(std::uint32_t line, std::string rule) {
 }
 
 bool Parser::unsupported(std::string rule) {
-  fail(std::move(rule));
+  fail(token_.line, std::move(rule));
   error_->kind = base::ErrorKind::Unsupported;
   return false;
 }
 
 bool Parser::unexpected(const std::string& wanted) {
-  if (token_.kind == Token::Kind::Bad) return fail(lexer_.problem());
-  return fail(wanted + " must come here, found " + shown(token_));
+  if (token_.kind == Token::Kind::Bad) return fail(token_.line, lexer_.problem());
+  return fail(token_.line, wanted + " must come here, found " + shown(token_));
 }
 
 bool Parser::accept(char punctuation) {
@@ -80,7 +80,8 @@ bool Parser::expect_identifier(std::string_view& text, const char* wanted) {
 
 bool Parser::expect_u32(std::uint32_t& value, const char* wanted) {
   if (token_.kind != Token::Kind::Integer) return unexpected(wanted);
-  if (token_.bits > 0xffffffffu) return fail(std::string(wanted) + " must fit 32 bits");
+  if (token_.bits > 0xffffffffu)
+    return fail(token_.line, std::string(wanted) + " must fit 32 bits");
   value = static_cast<std::uint32_t>(token_.bits);
   advance();
   return true;
@@ -115,9 +116,11 @@ bool Parser::parse_target() {
 }
 
 bool Parser::parse_address_size() {
+  if (token_.kind == Token::Kind::Integer && token_.bits != 64) {
+    return unsupported("addresses must have 64 bits, found " + std::to_string(token_.bits));
+  }
   std::uint32_t bits = 0;
-  if (!expect_u32(bits, "64")) return false;
-  return bits == 64 || unsupported("addresses must have 64 bits, found " + std::to_string(bits));
+  return expect_u32(bits, "64");
 }
 
 // .file INDEX "path"[, time, size]
@@ -161,9 +164,9 @@ Parser::Linkage Parser::parse_linkage() {
 
 bool Parser::parse_module_directive() {
   if (accept_dotted("version")) return parse_version();
-  if (module_.version.empty()) return fail("a module must start with .version");
+  if (module_.version.empty()) return fail(token_.line, "a module must start with .version");
   if (accept_dotted("target")) return parse_target();
-  if (module_.target.empty()) return fail(".target must come before what needs it");
+  if (module_.target.empty()) return fail(token_.line, ".target must come before what needs it");
   if (accept_dotted("address_size")) return parse_address_size();
   if (accept_dotted("file")) return parse_file();
   if (accept_dotted("pragma")) return parse_pragma();

@@ -44,10 +44,13 @@ class Parser {
 
   // parser.cpp: tokens, module scope
   bool fail(std::uint32_t line, std::string rule);
-  bool fail(std::string rule) { return fail(token_.line, std::move(rule)); }
+  bool fail(std::string rule) { return fail(last_line_, std::move(rule)); }  // what was just read
   bool unsupported(std::string rule);          // fail(), of kind Unsupported
   bool unexpected(const std::string& wanted);  // fail(): "WANTED must come here, found ..."
-  void advance() { token_ = lexer_.next(); }
+  void advance() {
+    last_line_ = token_.line;
+    token_ = lexer_.next();
+  }
   bool at_dotted(std::string_view word) const {
     return token_.kind == Token::Kind::Dotted && token_.text == word;
   }
@@ -125,6 +128,7 @@ class Parser {
   Lexer lexer_;
   const base::Limits& limits_;
   Token token_ = {};
+  std::uint32_t last_line_ = 1;
   std::optional<base::Error> error_ = {};
   Module module_ = {};
   std::uint64_t instruction_count_ = 0;
