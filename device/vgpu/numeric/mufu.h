@@ -42,9 +42,9 @@ LS_LANE double select_f64(bool condition, double yes, double no) {
 LS_LANE std::uint32_t magnitude_of(std::uint32_t x) { return x & 0x7fffffff; }
 LS_LANE bool is_subnormal_or_zero(std::uint32_t x) { return (x & 0x7f800000) == 0; }
 
-// Spacing of f32 numbers in the binade of |x|, 2^-149 or more.
+// Spacing of the f32 numbers just below x > 0 (at a power of two the smaller one), at least 2^-149.
 LS_LANE double ulp_f32(double x) {
-  const double spacing = as_double(as_bits(x) & 0x7ff0000000000000) * 0x1p-23;
+  const double spacing = as_double((as_bits(x) - 1) & 0x7ff0000000000000) * 0x1p-23;
   return select_f64(spacing < 0x1p-149, 0x1p-149, spacing);
 }
 
@@ -219,7 +219,7 @@ LS_LANE std::uint32_t mufu_rcp(std::uint32_t x) {
     // Zero and infinity have special results: any number serves in their place here.
     const bool special = (magnitude == 0) | (magnitude >= 0x7f800000);
     const double value = 1.0 / widen(select(special, 0x3f800000, magnitude));
-    result = settle<mode>(value, kRcpUlps * ulp_f32(value), x, 0x52435000);
+    result = settle<mode>(value, kRcpUlps * ulp_f32(value), magnitude, 0x52435000);
     result = select(special, (magnitude == 0 ? 0x7f800000 : 0), result);
     result |= x & 0x80000000;
   }
@@ -309,23 +309,24 @@ LS_LANE std::uint32_t sin_or_cos(std::uint32_t x) {
   constexpr double kQuarter = cosine ? 0.25 : 0;
   const std::uint32_t magnitude = magnitude_of(x);
   // FMUL.RZ by 1/2pi; numbers of 2^23 and more are whole turns; the unit flushes subnormals.
-  const double exact = widen(x) * widen(0x3e22f983);  // 48 bits: exact
+  const double exact = widen(magnitude) * widen(0x3e22f983);  // 48 bits: exact
   const auto nearest = static_cast<float>(exact);
-  const std::uint32_t too_far =
-      static_cast<std::uint32_t>(absolute_f64(static_cast<double>(nearest)) > absolute_f64(exact));
-  std::uint32_t turns = flush_subnormal_f32(as_bits(nearest) - too_far);
-  turns = select(magnitude_of(turns) >= 0x4b000000, x & 0x80000000, turns);
+  const auto too_far = static_cast<std::uint32_t>(static_cast<double>(nearest) > exact);
+  std::uint32_t turns = as_bits(nearest) - too_far;
+  turns = select((turns >= 0x4b000000) | (turns < 0x00800000), 0, turns);
   std::uint32_t result = as_bits(static_cast<float>(sin_turns_f64(widen(turns) + kQuarter)));
   if constexpr (mode != Mode::Nominal) {
     // Inside 100 pi the error is documented: around the true value then.
-    const std::uint32_t operand = select(magnitude <= 0x439d1463, x, 0);
+    const bool documented = magnitude <= 0x439d1462;
+    const std::uint32_t operand = select(documented, magnitude, 0);
     const double value = sin_turns_f64(widen(operand) * 0x1.45f306dc9c883p-3 + kQuarter);
-    const double error = select_f64(magnitude <= 0x40c90fdb, kSinAbsolute, kSinAbsoluteTo100Pi);
+    const double error = select_f64(magnitude <= 0x40c90fda, kSinAbsolute, kSinAbsoluteTo100Pi);
     const std::uint32_t moved =
-        clamp_to_one(settle<mode>(value, error, x, cosine ? 0x434f5300 : 0x53494e00));
-    result = select(magnitude <= 0x439d1463, moved, result);
+        clamp_to_one(settle<mode>(value, error, magnitude, cosine ? 0x434f5300 : 0x53494e00));
+    result = select(documented, moved, result);
   }
-  result = select(magnitude == 0, (cosine ? 0x3f800000 : x), result);
+  result = select(magnitude == 0, (cosine ? 0x3f800000 : 0), result);
+  result ^= cosine ? 0 : x & 0x80000000;
   return select(magnitude >= 0x7f800000, kNanF32, result);
 }
 
@@ -401,8 +402,8 @@ LS_LANE std::uint32_t tanh_approx_f32(std::uint32_t x) {
   const std::uint32_t magnitude = detail::magnitude_of(x);
   const double value =
       detail::tanh_f64(detail::widen(select(magnitude > 0x41a00000, 0x41a00000, magnitude)));
-  std::uint32_t result =
-      detail::clamp_to_one(detail::settle<mode>(value, kTanhRelative * value, x, 0x54414e00));
+  std::uint32_t result = detail::clamp_to_one(
+      detail::settle<mode>(value, kTanhRelative * value, magnitude, 0x54414e00));
   result = select(magnitude == 0x7f800000, 0x3f800000, result);
   result = select(detail::is_subnormal_or_zero(x), magnitude, result);
   return select(magnitude > 0x7f800000, kNanF32, result | (x & 0x80000000));
@@ -429,11 +430,11 @@ LS_LANE std::uint32_t div_approximate_f32(std::uint32_t a, std::uint32_t b) {
     const std::uint32_t top = detail::magnitude_of(a);
     const std::uint32_t limit = full ? 0x7f7fffff : 0x7e800000;
     const bool usual = (top != 0) & (top < 0x7f800000) & (size >= 0x00800000) & (size <= limit);
-    const double value =
-        detail::widen(select(usual, a, 0x3f800000)) / detail::widen(select(usual, b, 0x3f800000));
-    const std::uint32_t moved =
-        detail::settle<mode>(value, kDivUlps * detail::ulp_f32(value), a ^ (b << 1), 0x44495600);
-    result = select(usual, moved, result);
+    const double value = detail::widen(select(usual, top, 0x3f800000)) /
+                         detail::widen(select(usual, size, 0x3f800000));
+    const std::uint32_t moved = detail::settle<mode>(value, kDivUlps * detail::ulp_f32(value),
+                                                     top ^ (size << 1), 0x44495600);
+    result = select(usual, moved | ((a ^ b) & 0x80000000), result);
   }
   if constexpr (ftz) result = flush_subnormal_f32(result);
   return canonical_nan_f32(result);
@@ -480,7 +481,8 @@ LS_LANE std::uint16_t tanh_approx_f16(std::uint16_t x) {
   const std::uint32_t magnitude = x & 0x7fff;
   const std::uint32_t operand = select(magnitude > 0x4d00, 0x4d00, magnitude);  // 20
   const double value = detail::tanh_f64(detail::widen(decode_f32<F16>(operand)));
-  std::uint32_t result = detail::settle_16<mode, F16>(value, kTanhF16Absolute, x, 0x54414e48);
+  std::uint32_t result =
+      detail::settle_16<mode, F16>(value, kTanhF16Absolute, magnitude, 0x54414e48);
   // The error of the magnitude must not change the sign nor pass 1.
   result = select((result & 0x8000) != 0, 0, result);
   result = select(result > 0x3c00, 0x3c00, result);
@@ -494,7 +496,8 @@ LS_LANE std::uint16_t tanh_approx_bf16(std::uint16_t x) {
   const std::uint32_t magnitude = x & 0x7fff;
   const std::uint32_t operand = select(magnitude > 0x41a0, 0x41a0, magnitude);  // 20
   const double value = detail::tanh_f64(detail::widen(operand << 16));
-  std::uint32_t result = detail::settle_16<mode, BF16>(value, kTanhBf16Absolute, x, 0x54414e42);
+  std::uint32_t result =
+      detail::settle_16<mode, BF16>(value, kTanhBf16Absolute, magnitude, 0x54414e42);
   result = select((result & 0x8000) != 0, 0, result);
   result = select(result > 0x3f80, 0x3f80, result);
   result = select(magnitude == 0x7f80, 0x3f80, result);
