@@ -1,0 +1,146 @@
+// Gemma 3, text (Gemma Team, "Gemma 3 Technical Report", arXiv 2503.19786): norms on both sides of
+// attention and of the MLP, a norm over each head of q and k before the rotation, GELU by tanh,
+// embeddings times sqrt(H), local layers with a window and a RoPE base of their own, head tied:
+//   h = x + norm(W_o attention(rope(norm(W_q n)), rope(norm(W_k n)), W_v n)),  n = norm(x)
+//   y = h + norm(W_down (gelu(W_gate m) * W_up m)),                            m = norm(h)
+#include <cmath>
+
+#include "reference/models/graph.h"
+
+namespace lockstep::reference {
+
+namespace {
+
+using trace::TapPoint;
+
+// Names of the tensors: as GGUF files and as Hugging Face checkpoints have them.
+struct GemmaNames {
+  std::string embedding, final_norm;
+  std::string layer;  // before and ...
+  std::string attention_norm, query, key, value, query_norm, key_norm, attention_output,
+      post_attention_norm, ffn_norm, gate, up, down, post_ffn_norm;
+};
+
+const GemmaNames kGguf = {"token_embd.weight",
+                          "output_norm.weight",
+                          "blk.",
+                          ".attn_norm.weight",
+                          ".attn_q.weight",
+                          ".attn_k.weight",
+                          ".attn_v.weight",
+                          ".attn_q_norm.weight",
+                          ".attn_k_norm.weight",
+                          ".attn_output.weight",
+                          ".post_attention_norm.weight",
+                          ".ffn_norm.weight",
+                          ".ffn_gate.weight",
+                          ".ffn_up.weight",
+                          ".ffn_down.weight",
+                          ".post_ffw_norm.weight"};
+const GemmaNames kCheckpoint = {"model.embed_tokens.weight",
+                                "model.norm.weight",
+                                "model.layers.",
+                                ".input_layernorm.weight",
+                                ".self_attn.q_proj.weight",
+                                ".self_attn.k_proj.weight",
+                                ".self_attn.v_proj.weight",
+                                ".self_attn.q_norm.weight",
+                                ".self_attn.k_norm.weight",
+                                ".self_attn.o_proj.weight",
+                                ".post_attention_layernorm.weight",
+                                ".pre_feedforward_layernorm.weight",
+                                ".mlp.gate_proj.weight",
+                                ".mlp.up_proj.weight",
+                                ".mlp.down_proj.weight",
+                                ".post_feedforward_layernorm.weight"};
+
+void add_attention(Graph& graph, const GemmaNames& names, std::uint32_t layer,
+                   const Source& stream) {
+  const std::string prefix = names.layer + std::to_string(layer);
+  const auto at = [layer](TapPoint point) { return Source{point, layer}; };
+  std::vector<Node>& nodes = graph.nodes;
+  const auto linear = [&](TapPoint from, TapPoint to, const std::string& weight) {
+    nodes.push_back({NodeKind::Linear, layer, {at(from)}, {at(to)}, prefix + weight});
+  };
+  nodes.push_back({NodeKind::RmsNorm,
+                   layer,
+                   {stream},
+                   {at(TapPoint::AttnNorm)},
+                   prefix + names.attention_norm});
+  linear(TapPoint::AttnNorm, TapPoint::QRaw, names.query);
+  linear(TapPoint::AttnNorm, TapPoint::KRaw, names.key);
+  linear(TapPoint::AttnNorm, TapPoint::VRaw, names.value);
+  nodes.push_back({NodeKind::Rope,
+                   layer,
+                   {at(TapPoint::QRaw), at(TapPoint::KRaw), at(TapPoint::VRaw)},
+                   {at(TapPoint::QRot), at(TapPoint::KCell), at(TapPoint::VCell)},
+                   prefix + names.query_norm,
+                   prefix + names.key_norm});
+  nodes.push_back({NodeKind::Attention,
+                   layer,
+                   {at(TapPoint::QRot), at(TapPoint::KCell), at(TapPoint::VCell)},
+                   {at(TapPoint::Attn)}});
+  linear(TapPoint::Attn, TapPoint::AttnO, names.attention_output);
+  nodes.push_back({NodeKind::RmsNorm,
+                   layer,
+                   {at(TapPoint::AttnO)},
+                   {at(TapPoint::PostAttn)},
+                   prefix + names.post_attention_norm});
+  nodes.push_back(
+      {NodeKind::ResidualAdd, layer, {stream, at(TapPoint::PostAttn)}, {at(TapPoint::ResidMid)}});
+}
+
+void add_mlp(Graph& graph, const GemmaNames& names, std::uint32_t layer) {
+  const std::string prefix = names.layer + std::to_string(layer);
+  const auto at = [layer](TapPoint point) { return Source{point, layer}; };
+  std::vector<Node>& nodes = graph.nodes;
+  const auto linear = [&](TapPoint from, TapPoint to, const std::string& weight) {
+    nodes.push_back({NodeKind::Linear, layer, {at(from)}, {at(to)}, prefix + weight});
+  };
+  nodes.push_back({NodeKind::RmsNorm,
+                   layer,
+                   {at(TapPoint::ResidMid)},
+                   {at(TapPoint::FfnNorm)},
+                   prefix + names.ffn_norm});
+  linear(TapPoint::FfnNorm, TapPoint::Gate, names.gate);
+  linear(TapPoint::FfnNorm, TapPoint::Up, names.up);
+  nodes.push_back(
+      {NodeKind::Gate, layer, {at(TapPoint::Gate), at(TapPoint::Up)}, {at(TapPoint::Act)}});
+  linear(TapPoint::Act, TapPoint::FfnDown, names.down);
+  nodes.push_back({NodeKind::RmsNorm,
+                   layer,
+                   {at(TapPoint::FfnDown)},
+                   {at(TapPoint::PostFfn)},
+                   prefix + names.post_ffn_norm});
+  nodes.push_back({NodeKind::ResidualAdd,
+                   layer,
+                   {at(TapPoint::ResidMid), at(TapPoint::PostFfn)},
+                   {at(TapPoint::ResidOut)}});
+}
+
+}  // namespace
+
+base::Result<Graph> gemma3_graph(const model::Model& model) {
+  Graph graph = graph_of_config(model);
+  graph.activation = model::Activation::GeluTanh;
+  graph.embedding_scale = std::sqrt(static_cast<double>(graph.hidden_size));
+  const bool gguf = model.tensors.find(kGguf.embedding) != nullptr;
+  const GemmaNames& names = gguf ? kGguf : kCheckpoint;
+  const Source embed{TapPoint::Embed, 0};
+  const Source last{TapPoint::ResidOut, graph.layer_count - 1};
+  const Source final_norm{TapPoint::FinalNorm, 0};
+  const Source logits{TapPoint::Logits, 0};
+  graph.nodes.push_back({NodeKind::EmbedRows, 0, {}, {embed}, names.embedding});
+  for (std::uint32_t layer = 0; layer < graph.layer_count; ++layer) {
+    const Source stream = layer == 0 ? embed : Source{TapPoint::ResidOut, layer - 1};
+    add_attention(graph, names, layer, stream);
+    add_mlp(graph, names, layer);
+  }
+  graph.nodes.push_back({NodeKind::RmsNorm, 0, {last}, {final_norm}, names.final_norm});
+  graph.nodes.push_back({NodeKind::Linear, 0, {final_norm}, {logits}, names.embedding});
+  graph.nodes.push_back({NodeKind::Argmax, 0, {logits}, {{TapPoint::Token, 0}}});
+  LS_TRY(check_weights(graph));
+  return graph;
+}
+
+}  // namespace lockstep::reference
