@@ -100,6 +100,14 @@ Result<Model> load_gguf(std::span<const std::byte> bytes, const std::string& pat
   model.path = path;
   LS_ASSIGN(model.config, config_from_gguf(gguf, limits));
   LS_ASSIGN(model.weights, bind_weights(model.config, gguf.tensors, FileFormat::Gguf, path));
+  LS_ASSIGN(model.tokenizer, tokenizer_from_gguf(gguf, limits));
+  if (model.tokenizer && model.tokenizer->size() != model.config.vocab_size) {
+    base::Error error = base::input_error(
+        path, std::to_string(model.tokenizer->size()) + " tokens, but token_embd.weight has " +
+                  std::to_string(model.config.vocab_size) + " rows");
+    error.where = "tokenizer.ggml.tokens";
+    return error;
+  }
   model.display_name = gguf_display_name(gguf, path);
   model.tensors = std::move(gguf.tensors);  // moving a map leaves its nodes where they are
   model.content_hash = base::hash_bytes(bytes);

@@ -1,0 +1,141 @@
+#include "model/vocabulary.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace lockstep::model {
+namespace {
+
+base::Error entry_error(const GgufFile& gguf, std::string_view key, std::string rule) {
+  base::Error error = base::input_error(gguf.file, std::move(rule));
+  error.where = key;
+  if (const GgufEntry* entry = gguf.find(key)) error.offset = entry->offset_bytes;
+  return error;
+}
+
+}  // namespace
+
+base::Result<Vocabulary> Vocabulary::read(const GgufFile& gguf, const base::Limits& limits) {
+  constexpr std::string_view kTokens = "tokenizer.ggml.tokens";
+  constexpr std::string_view kTypes = "tokenizer.ggml.token_type";
+  const auto array = [&](std::string_view key) -> const GgufArray* {
+    const GgufEntry* entry = gguf.find(key);
+    return entry == nullptr ? nullptr : std::get_if<GgufArray>(&entry->value);
+  };
+  const GgufArray* tokens = array(kTokens);
+  if (tokens == nullptr || tokens->element_type != GgufType::String || tokens->count == 0) {
+    return entry_error(gguf, kTokens, "must be an array of strings, with at least one");
+  }
+  if (tokens->count > limits.vocabulary_size) {
+    return entry_error(gguf, kTokens,
+                       "more tokens than the limit vocabulary_size (" +
+                           std::to_string(limits.vocabulary_size) + ")");
+  }
+  const GgufArray* types = array(kTypes);
+  if (types == nullptr || types->element_type != GgufType::Int32 || types->count != tokens->count) {
+    return entry_error(gguf, kTypes, "must be an array of Int32, one for each token");
+  }
+  Vocabulary result;
+  std::size_t total = 0;
+  for (const std::string_view text : tokens->strings) total += text.size();
+  result.bytes_.reserve(total);
+  result.begins_.reserve(tokens->count + 1);
+  result.ids_.reserve(tokens->count);
+  for (std::uint32_t token = 0; token < tokens->count; ++token) {
+    const std::string_view text = tokens->strings[token];
+    const std::int64_t type = types->integer(token);
+    const std::string place = "token " + std::to_string(token);
+    if (type < 1 || type > 6) {
+      return entry_error(gguf, kTypes, place + ": unknown type " + std::to_string(type));
+    }
+    if (text.empty()) return entry_error(gguf, kTokens, place + " has no text");
+    result.begins_.push_back(result.bytes_.size());
+    result.bytes_.insert(result.bytes_.end(), text.begin(), text.end());
+    result.kinds_.push_back(static_cast<TokenKind>(type));
+    const std::string_view stored(result.bytes_.data() + result.begins_.back(), text.size());
+    if (!result.ids_.emplace(stored, token).second) {
+      return entry_error(
+          gguf, kTokens,
+          place + " has the text of token " + std::to_string(result.ids_.at(stored)));
+    }
+    result.longest_bytes_ = std::max(result.longest_bytes_, text.size());
+  }
+  LS_CHECK(result.bytes_.size() == total, "the texts must not have moved");
+  result.begins_.push_back(total);
+  for (TokenId token = 0; token < result.size(); ++token) {
+    if (result.kind(token) == TokenKind::UserDefined) result.add_user_defined(token);
+  }
+  return result;
+}
+
+std::string_view Vocabulary::text(TokenId token) const {
+  LS_CHECK(token < size());
+  return {bytes_.data() + begins_[token], begins_[token + 1] - begins_[token]};
+}
+
+TokenKind Vocabulary::kind(TokenId token) const {
+  LS_CHECK(token < size());
+  return kinds_[token];
+}
+
+std::optional<TokenId> Vocabulary::find(std::string_view text) const {
+  const auto found = ids_.find(text);
+  return found == ids_.end() ? std::nullopt : std::optional(found->second);
+}
+
+void Vocabulary::add_user_defined(TokenId token) {
+  std::uint32_t node = 0;
+  for (const char c : text(token)) {
+    const auto next = static_cast<std::uint32_t>(trie_tokens_.size());
+    const auto [edge, added] = trie_.try_emplace({node, static_cast<unsigned char>(c)}, next);
+    if (added) trie_tokens_.emplace_back();
+    node = edge->second;
+  }
+  trie_tokens_[node] = token;
+}
+
+std::vector<Vocabulary::Match> Vocabulary::user_defined_matches(std::string_view text) const {
+  std::vector<Match> matches;
+  if (trie_.empty()) return matches;
+  for (std::size_t begin = 0; begin < text.size(); ++begin) {
+    std::uint32_t node = 0;
+    for (std::size_t at = begin; at < text.size(); ++at) {
+      const auto edge = trie_.find({node, static_cast<unsigned char>(text[at])});
+      if (edge == trie_.end()) break;
+      node = edge->second;
+      if (trie_tokens_[node]) matches.push_back({begin, at + 1 - begin, *trie_tokens_[node]});
+    }
+  }
+  return matches;
+}
+
+std::vector<Vocabulary::Fragment> Vocabulary::split(std::string_view text) const {
+  std::vector<Match> matches = user_defined_matches(text);
+  std::stable_sort(matches.begin(), matches.end(),
+                   [](const Match& a, const Match& b) { return a.bytes > b.bytes; });
+  std::vector<bool> taken(matches.empty() ? 0 : text.size());
+  std::vector<Match> kept;
+  for (const Match& match : matches) {
+    // What was taken before is at least as long, so an overlap shows at one of the two ends.
+    if (taken[match.begin] || taken[match.begin + match.bytes - 1]) continue;
+    for (std::size_t i = 0; i < match.bytes; ++i) taken[match.begin + i] = true;
+    kept.push_back(match);
+  }
+  std::sort(kept.begin(), kept.end(),
+            [](const Match& a, const Match& b) { return a.begin < b.begin; });
+  std::vector<Fragment> fragments;
+  std::size_t at = 0;
+  const auto add_text = [&](std::size_t end) {
+    if (end > at) fragments.push_back({text.substr(at, end - at), std::nullopt});
+  };
+  for (const Match& match : kept) {
+    add_text(match.begin);
+    fragments.push_back({text.substr(match.begin, match.bytes), match.token});
+    at = match.begin + match.bytes;
+  }
+  add_text(text.size());
+  return fragments;
+}
+
+}  // namespace lockstep::model

@@ -1,0 +1,71 @@
+// Vocabulary: the tokens of a GGUF's tokenizer, by id and by text, and the split of a text at its
+// user-defined tokens.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "base/limits.h"
+#include "model/gguf.h"
+#include "model/tokenizer.h"
+
+namespace lockstep::model {
+
+// tokenizer.ggml.token_type; the numbers are SentencePiece's.
+enum class TokenKind : std::uint8_t {
+  Normal = 1,
+  Unknown = 2,
+  Control = 3,
+  UserDefined = 4,
+  Unused = 5,
+  Byte = 6,
+};
+
+class Vocabulary {
+ public:
+  // tokenizer.ggml.tokens and .token_type. Two tokens of one text, or of no text, are refused.
+  static base::Result<Vocabulary> read(const GgufFile& gguf, const base::Limits& limits);
+
+  std::uint32_t size() const { return static_cast<std::uint32_t>(kinds_.size()); }
+  std::string_view text(TokenId token) const;
+  TokenKind kind(TokenId token) const;
+  std::optional<TokenId> find(std::string_view text) const;
+  std::size_t longest_bytes() const { return longest_bytes_; }
+
+  // A stretch of text, or a user-defined token that stood there.
+  struct Fragment {
+    std::string_view text;
+    std::optional<TokenId> token;
+  };
+  // User-defined tokens are found in a text before it is tokenized: longer ones first, then from
+  // left to right (llama.cpp, tokenizer_st_partition). Linear in the text's length, times the
+  // longest user-defined token.
+  std::vector<Fragment> split(std::string_view text) const;
+
+ private:
+  struct Match {
+    std::size_t begin = 0, bytes = 0;
+    TokenId token = 0;
+  };
+  void add_user_defined(TokenId token);
+  std::vector<Match> user_defined_matches(std::string_view text) const;
+
+  std::vector<char> bytes_;          // all texts, one after the other
+  std::vector<std::size_t> begins_;  // size() + 1 offsets into bytes_
+  std::vector<TokenKind> kinds_;
+  std::unordered_map<std::string_view, TokenId> ids_;  // looked up only; views into bytes_
+  std::size_t longest_bytes_ = 0;
+  // Trie of the user-defined tokens: (node, byte) -> node; the root is 0.
+  std::map<std::pair<std::uint32_t, unsigned char>, std::uint32_t> trie_;
+  std::vector<std::optional<TokenId>> trie_tokens_ = {std::nullopt};
+};
+
+}  // namespace lockstep::model
