@@ -39,24 +39,38 @@ std::uint32_t tensor_core_replay(const trace::Contract& contract, const trace::T
                                  std::span<const std::uint16_t> a,
                                  std::span<const std::uint16_t> b);
 
-// |device result - value| <= radius for every device that keeps the contract; the radius includes
-// the reference's own rounding of `value`.
+// |device result - value| <= radius for every device that keeps the contract, its running sums cut
+// at any place that the rules allow; the radius includes the reference's own rounding of `value`.
+// Where nothing can be cut (small integers, one-hot rows, ...) the radius is 0: one right result.
+// An infinite radius claims nothing: an operand is not finite, or a running sum may reach 2^128.
+//
+// With S_b the exact sum after block b, r_b its radius, e(x) = floor(log2 |x|) (of operands and of
+// the accumulator: as stored, subnormals at the format's least exponent), and G the largest power
+// of two that all products so far are multiples of:
+//   E_b = max(floor, max e(a_k) + max e(b_k), e(|S_{b-1}| + r_{b-1}))     over the block's k
+//   u_b = 2^(E_b - F): each of the L + 1 aligned terms loses less than u_b, or nothing if u_b <= G
+//   r_b = r_{b-1} + (L + 1) u_b + max(0, 2^(e(|S_b| + r) - 23) - max(u_b, G))
+// The last part is the cut to 24 bits: the sum and its cut are multiples of max(u_b, G). Every
+// part is enlarged by 2^-20 for the reference's own sum in double: at most L adds a block, each
+// within 2^-53 (4 L + 2) 2^E_b, and L (4 L + 2) 2^(F - 53) < 2^-20 (L + 1) for L <= 32, F <= 25.
 struct TensorCoreBall {
   double value = 0, radius = 0;
 };
 
-// The ball of one chain from accumulator c (a float32's value): a, b are operand values.
-TensorCoreBall tensor_core_ball(const trace::TensorCoreInfo& info, std::uint32_t mma_k,
-                                std::span<const double> a, std::span<const double> b, double c);
+// The ball of one chain from accumulator c (a float32's value): a, b are values of `format`. E_b
+// takes the largest e(a_k) + e(b_k) of one k where both are not 0: the tightest form.
+TensorCoreBall tensor_core_ball(const trace::TensorCoreInfo& info, model::DType format,
+                                std::uint32_t mma_k, std::span<const double> a,
+                                std::span<const double> b, double c);
 
-// All outputs: value[r, o], radius[r, o] of sum over k of x[r, k] w[o, k], row-major. x, w hold
-// finite operand values (exactly representable in the contract's operand formats).
-// Per block the maxima of the rows' exponents stand for the largest product's exponent.
+// All outputs: value[r, o], radius[r, o] of sum over k of x[r, k] w[o, k], row-major; segments of K
+// as the contract says. x, w: operand values (exactly representable in the contract's formats).
 void tensor_core_products(const trace::Contract& contract, const trace::TensorCoreInfo& info,
                           std::span<const double> x, std::size_t rows, std::span<const double> w,
                           std::size_t outputs, std::size_t k, std::span<double> value,
                           std::span<double> radius);
-// The same with a model's weight; w.precision() must be the contract's weight_format.
+// The same with a model's weight; w.precision() must be the contract's weight_format. Split over
+// outputs (TBB); same bits for any number of threads.
 void tensor_core_products(const trace::Contract& contract, const trace::TensorCoreInfo& info,
                           std::span<const double> x, std::size_t rows, const Weight& w,
                           std::span<double> value, std::span<double> radius);
