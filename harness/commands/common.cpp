@@ -1,0 +1,32 @@
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "harness/commands/commands.h"
+
+namespace lockstep::harness {
+
+void add_common(CLI::App& command, CommonOptions& options) {
+  command.add_option("--seed", options.seed, "seed of everything random")->capture_default_str();
+  command.add_flag("--json", options.json, "one JSON document on standard output");
+  command.add_flag("-v,--verbose", options.verbose, "laws without data too, with the reason");
+  command.add_flag("-q,--quiet", options.quiet, "the last line only");
+  command.add_flag("--offline", options.offline, "set-up fetches nothing");
+  command.add_option("--color", options.color, "auto, always or never")
+      ->check(CLI::IsMember({"auto", "always", "never"}))
+      ->capture_default_str();
+}
+
+bool wants_colour(const CommonOptions& options) {
+  if (options.color != "auto") return options.color == "always";
+  const char* no_color = std::getenv("NO_COLOR");
+  return isatty(STDOUT_FILENO) && !(no_color && *no_color);
+}
+
+int report_error(const base::Error& error) {
+  std::fprintf(stderr, "lockstep: %s\n", error.message().c_str());
+  return error.exit_status();
+}
+
+}  // namespace lockstep::harness
