@@ -38,8 +38,8 @@ bool in_subject_scope();
 }  // namespace lockstep::base
 
 // LS_CHECK(condition) or LS_CHECK(condition, text)
-#define LS_CHECK(condition, ...)                                                            \
-  (static_cast<bool>(condition)                                                             \
-       ? void(0)                                                                            \
-       : ::lockstep::base::check_failed(__FILE__, __LINE__, __func__, #condition __VA_OPT__(, ) \
-                                            __VA_ARGS__))
+#define LS_CHECK(condition, ...)                                      \
+  (static_cast<bool>(condition)                                       \
+       ? void(0)                                                      \
+       : ::lockstep::base::check_failed(__FILE__, __LINE__, __func__, \
+                                        #condition __VA_OPT__(, ) __VA_ARGS__))

@@ -22,10 +22,10 @@ enum class ErrorKind {
 
 struct Error {
   ErrorKind kind = ErrorKind::Input;
-  std::string file;                             // path, option or device; empty if none
-  std::optional<std::uint64_t> offset = {};     // bytes from the start of the file
-  std::string where = {};                       // tensor, key, JSON pointer, line; empty if none
-  std::string rule = {};                        // what must hold, and what was found instead
+  std::string file;                          // path, option or device; empty if none
+  std::optional<std::uint64_t> offset = {};  // bytes from the start of the file
+  std::string where = {};                    // tensor, key, JSON pointer, line; empty if none
+  std::string rule = {};                     // what must hold, and what was found instead
   // "FILE: offset N: WHERE: RULE", parts that are empty left out.
   std::string message() const;
   int exit_status() const { return kind == ErrorKind::Input ? 2 : 4; }
@@ -50,7 +50,7 @@ struct Ok {};
 template <class T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}    // NOLINT: implicit
+  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}      // NOLINT: implicit
   Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}  // NOLINT: implicit
 
   bool ok() const { return state_.index() == 0; }
@@ -88,8 +88,8 @@ using Status = Result<Ok>;
 #define LS_CONCAT_INNER(a, b) a##b
 #define LS_CONCAT(a, b) LS_CONCAT_INNER(a, b)
 // LS_TRY(expression): returns its Error from the calling function.
-#define LS_TRY(expression)                                             \
-  do {                                                                 \
+#define LS_TRY(expression)                                                   \
+  do {                                                                       \
     if (auto ls_status = (expression); !ls_status) return ls_status.error(); \
   } while (false)
 // LS_ASSIGN(auto x, expression): x = value, or return the Error.

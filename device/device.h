@@ -24,11 +24,11 @@ struct Dim3 {
 };
 
 struct DeviceProperties {
-  std::string name;                 // "vgpu:sm_90"
-  std::uint32_t sm = 0;             // 80, 90, ...
+  std::string name;      // "vgpu:sm_90"
+  std::uint32_t sm = 0;  // 80, 90, ...
   std::uint32_t multiprocessor_count = 0;
   std::uint64_t memory_bytes = 0;
-  std::uint32_t shared_bytes_per_block = 0;        // without opting in: 49152
+  std::uint32_t shared_bytes_per_block = 0;  // without opting in: 49152
   std::uint32_t shared_bytes_per_block_optin = 0;
   std::uint32_t shared_bytes_per_multiprocessor = 0;
   std::uint32_t registers_per_block = 0;
@@ -82,14 +82,14 @@ struct LaunchConfig {
   Stream stream = {};
 };
 
-// What a checker of the virtual GPU (or a driver error) says about a launch. The launch's effects up
-// to there stand; the subject is wrong.
+// What a checker of the virtual GPU (or a driver error) says about a launch. The launch's effects
+// up to there stand; the subject is wrong.
 struct Diagnostic {
-  std::string checker;   // memcheck, initcheck, racecheck, synccheck, limits, driver
-  std::string kind;      // stable: "out_of_bounds", "uninitialized_read", "shared", "global", ...
+  std::string checker;  // memcheck, initcheck, racecheck, synccheck, limits, driver
+  std::string kind;     // stable: "out_of_bounds", "uninitialized_read", "shared", "global", ...
   std::string kernel;
-  std::string message;   // one line: addresses, threads, blocks, allocation
-  std::string source;    // "kernels/rms_norm.cu:18", or "line 120 of the PTX"
+  std::string message;        // one line: addresses, threads, blocks, allocation
+  std::string source;         // "kernels/rms_norm.cu:18", or "line 120 of the PTX"
   std::string source_second;  // the other access of a race; else empty
   std::uint64_t count = 1;    // how often in this launch (the rest is not listed)
 };
@@ -143,14 +143,15 @@ struct DeviceOptions {
   bool racecheck = true;
   bool synccheck = true;
   ApproximationMode approximation = ApproximationMode::Nominal;
-  std::uint64_t schedule_seed = 0;     // 0: blocks and warps in ascending order; else a permutation
-  std::uint32_t host_threads = 0;      // 0: all cores
-  std::uint64_t memory_bytes = 0;      // 0: the generation's usual size, capped by the host
-  std::string instruction_set;         // "", "avx512", "avx2", "scalar": the host path
+  std::uint64_t schedule_seed = 0;  // 0: blocks and warps in ascending order; else a permutation
+  std::uint32_t host_threads = 0;   // 0: all cores
+  std::uint64_t memory_bytes = 0;   // 0: the generation's usual size, capped by the host
+  std::string instruction_set;      // "", "avx512", "avx2", "scalar": the host path
 };
 
 // `name`: "vgpu:sm_80", "vgpu:sm_90". An unknown or absent device is an Error.
-base::Result<std::unique_ptr<Device>> open(std::string_view name, const DeviceOptions& options = {});
+base::Result<std::unique_ptr<Device>> open(std::string_view name,
+                                           const DeviceOptions& options = {});
 // Names that open() accepts on this machine.
 std::vector<std::string> available();
 

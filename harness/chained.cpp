@@ -116,9 +116,9 @@ base::Status ChainedComparison::compare_request(
   reference::SessionOptions options;
   options.weights = reference::WeightPrecision::F32;
   LS_ASSIGN(reference::Session pure, reference::Session::open(model_, options));
-  options.declared = reference::DeclaredRoundings{
-      scenario_.engine.operand_format, scenario_.engine.operand_format,
-      scenario_.engine.operand_format, tile_keys_, first};
+  options.declared =
+      reference::DeclaredRoundings{scenario_.engine.operand_format, scenario_.engine.operand_format,
+                                   scenario_.engine.operand_format, tile_keys_, first};
   LS_ASSIGN(reference::Session declared, reference::Session::open(model_, options));
   reference::ForwardRequest wanted;
   wanted.logits_from = first - 1;

@@ -25,12 +25,13 @@ class ChainedComparison {
 
  private:
   struct Row {
-    std::vector<float> logits;                  // [vocab], empty: none
+    std::vector<float> logits;                             // [vocab], empty: none
     std::map<std::uint32_t, std::vector<float>> residual;  // layer -> [hidden], after the layer
   };
   struct Request {
-    std::vector<trace::TokenId> tokens;         // prompt, then what was fed
-    std::map<trace::Position, trace::TokenId> sampled;  // position of the new token -> engine's choice
+    std::vector<trace::TokenId> tokens;  // prompt, then what was fed
+    std::map<trace::Position, trace::TokenId>
+        sampled;  // position of the new token -> engine's choice
     std::map<trace::Position, Row> rows;
   };
   struct Sums;

@@ -13,8 +13,8 @@ namespace {
 
 // Commands of docs/cli.md that are not built yet: asking for one is exit status 4, not bad usage.
 constexpr std::array<std::string_view, 11> kNotBuilt = {
-    "op", "campaign", "replay", "minimize", "diff", "drift", "gate", "mutate", "check-server",
-    "estimate", "merge"};
+    "op",   "campaign", "replay",       "minimize", "diff", "drift",
+    "gate", "mutate",   "check-server", "estimate", "merge"};
 
 int main_program(int argc, char** argv) {
   if (argc > 1) {
@@ -25,9 +25,10 @@ int main_program(int argc, char** argv) {
       }
     }
   }
-  CLI::App program("a correctness harness for LLM inference: an engine beside a double-precision "
-                   "reference",
-                   "lockstep");
+  CLI::App program(
+      "a correctness harness for LLM inference: an engine beside a double-precision "
+      "reference",
+      "lockstep");
   program.set_version_flag("--version", std::string("lockstep ") + LOCKSTEP_VERSION);
   program.require_subcommand(1);
   int status = 0;

@@ -21,7 +21,8 @@ base::Result<model::Model> open_tiny(const std::string& name) {
       parts.back() += c;
     }
   }
-  if (parts.size() < 3 || parts.size() > 4) return wrong("must be tiny:ARCH:SEED or tiny:ARCH:SEED:DTYPE");
+  if (parts.size() < 3 || parts.size() > 4)
+    return wrong("must be tiny:ARCH:SEED or tiny:ARCH:SEED:DTYPE");
   model::TinyOptions options;
   if (parts[1] == std::string(model::name(model::Arch::Gemma3))) {
     options.arch = model::Arch::Gemma3;

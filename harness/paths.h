@@ -1,5 +1,5 @@
-// Where the program keeps and finds things: the cache (LOCKSTEP_CACHE, else XDG_CACHE_HOME/lockstep,
-// else ~/.cache/lockstep) and the models in it.
+// Where the program keeps and finds things: the cache (LOCKSTEP_CACHE, else
+// XDG_CACHE_HOME/lockstep, else ~/.cache/lockstep) and the models in it.
 #pragma once
 
 #include <string>

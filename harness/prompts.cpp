@@ -11,8 +11,8 @@ namespace lockstep::harness {
 namespace {
 
 constexpr std::uint32_t kDefaultSteps = 16;
-constexpr const char* kDefaultPrompts[] = {"The capital of France is", "def fibonacci(n):",
-                                           "1, 1, 2, 3, 5, 8,", "Once upon a time"};
+constexpr const char* kDefaultPrompts[] = {
+    "The capital of France is", "def fibonacci(n):", "1, 1, 2, 3, 5, 8,", "Once upon a time"};
 
 base::Result<trace::RequestSpec> from_text(const model::Model& model, const std::string& text) {
   if (!model.tokenizer) {
@@ -34,7 +34,10 @@ base::Result<std::vector<trace::TokenId>> tokens_of_json(const nlohmann::json& a
   std::vector<trace::TokenId> tokens;
   for (const auto& entry : array) {
     if (!entry.is_number_unsigned() || entry.get<std::uint64_t>() >= vocab_size) {
-      return base::Error{base::ErrorKind::Input, file, {}, where,
+      return base::Error{base::ErrorKind::Input,
+                         file,
+                         {},
+                         where,
                          "a token must be an integer below " + std::to_string(vocab_size)};
     }
     tokens.push_back(entry.get<trace::TokenId>());

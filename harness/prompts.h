@@ -11,11 +11,11 @@
 namespace lockstep::harness {
 
 struct PromptOptions {
-  std::vector<std::string> texts;    // --prompt, may be given again
-  std::vector<std::string> tokens;   // --tokens 1,2,3
-  std::string file;                  // --prompts FILE.jsonl
-  std::uint32_t steps = 0;           // --steps; 0: 16
-  std::uint64_t seed = 1;            // of random tokens, where the model has no tokenizer
+  std::vector<std::string> texts;   // --prompt, may be given again
+  std::vector<std::string> tokens;  // --tokens 1,2,3
+  std::string file;                 // --prompts FILE.jsonl
+  std::uint32_t steps = 0;          // --steps; 0: 16
+  std::uint64_t seed = 1;           // of random tokens, where the model has no tokenizer
 };
 
 // "1,2,3" -> ids, each below the vocabulary's size.

@@ -39,9 +39,9 @@ struct Drift {
   // position, then the median and the largest over positions.
   std::vector<double> layer_median, layer_worst;
   double logits_rms = 0, logits_max = 0;
-  double kl_mean = 0;          // KL(reference || engine), nats, mean over tokens
+  double kl_mean = 0;  // KL(reference || engine), nats, mean over tokens
   std::uint64_t tokens = 0, top1_equal = 0, top5_equal = 0;
-  double sigma = 0;            // yardstick: rms logit distance of the declared roundings
+  double sigma = 0;  // yardstick: rms logit distance of the declared roundings
 };
 
 struct RequestOutput {
@@ -50,7 +50,7 @@ struct RequestOutput {
 };
 
 struct RunOutcome {
-  std::vector<RequestOutput> outputs;        // a request each
+  std::vector<RequestOutput> outputs;  // a request each
   std::vector<oracles::Verdict> verdicts;
   std::optional<Drift> drift;
   std::uint64_t warp_instructions = 0, launches = 0;

@@ -12,14 +12,14 @@ struct AttentionDecodeArgs {
   DevicePointer q = 0;  // f32 [rows, head_count, head_size]
   DevicePointer k_pool = 0, v_pool = 0;
   KvLayout kv;
-  DevicePointer block_tables = 0;     // i32 [rows, table_stride]: pages of the row's request
+  DevicePointer block_tables = 0;  // i32 [rows, table_stride]: pages of the row's request
   std::uint32_t table_stride = 0;
   DevicePointer context_lengths = 0;  // u32 [rows]: keys, the query's own included (position + 1)
   std::uint32_t max_context_length = 0;  // largest of them: the grid
   float scale = 0;
-  std::uint32_t window = 0;           // 0: no window
-  DevicePointer workspace = 0;        // attention_decode_workspace_bytes()
-  DevicePointer out = 0;              // f32 [rows, head_count, head_size]
+  std::uint32_t window = 0;     // 0: no window
+  DevicePointer workspace = 0;  // attention_decode_workspace_bytes()
+  DevicePointer out = 0;        // f32 [rows, head_count, head_size]
   std::uint32_t rows = 0, head_count = 0;
 };
 std::uint64_t attention_decode_workspace_bytes(std::uint32_t rows, std::uint32_t head_count,

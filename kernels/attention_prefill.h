@@ -1,6 +1,7 @@
-// Queries of several requests' prompt chunks (segments) over their cells, causal from each query's absolute
-// position, on tensor cores. Segment s holds rows query_starts[s] .. query_starts[s + 1] - 1 at positions
-// first_positions[s] + 0, 1, ...; the keys of its own chunk are in the cells already.
+// Queries of several requests' prompt chunks (segments) over their cells, causal from each query's
+// absolute position, on tensor cores. Segment s holds rows query_starts[s] .. query_starts[s + 1] -
+// 1 at positions first_positions[s] + 0, 1, ...; the keys of its own chunk are in the cells
+// already.
 #pragma once
 
 #include "kernels/launch.h"
@@ -12,8 +13,8 @@ namespace lockstep::kernels {
 struct AttentionPrefillArgs {
   DevicePointer q = 0;  // operand_format [rows, head_count, head_size]
   DevicePointer k_pool = 0, v_pool = 0;
-  KvLayout kv;          // cell_format = operand format, F16 or BF16
-  DevicePointer block_tables = 0;     // i32 [segments, table_stride]
+  KvLayout kv;                     // cell_format = operand format, F16 or BF16
+  DevicePointer block_tables = 0;  // i32 [segments, table_stride]
   std::uint32_t table_stride = 0;
   DevicePointer query_starts = 0;     // u32 [segments + 1]
   DevicePointer first_positions = 0;  // u32 [segments]

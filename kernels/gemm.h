@@ -1,5 +1,6 @@
-// y[r, o] = sum_i weight[o, i] * x[r, i] on tensor cores (mma.sync m16n8k16), for prefill rows. Weights are
-// decoded to operand_format in shared memory; k runs in order from 0, so a row's bits depend on nothing else.
+// y[r, o] = sum_i weight[o, i] * x[r, i] on tensor cores (mma.sync m16n8k16), for prefill rows.
+// Weights are decoded to operand_format in shared memory; k runs in order from 0, so a row's bits
+// depend on nothing else.
 #pragma once
 
 #include "kernels/launch.h"

@@ -1,5 +1,5 @@
-// y[r, o] = sum_i weight[o, i] * x[r, i] on CUDA cores, for decode rows and logits. One structure for every
-// number of rows: a row's bits do not depend on its neighbours.
+// y[r, o] = sum_i weight[o, i] * x[r, i] on CUDA cores, for decode rows and logits. One structure
+// for every number of rows: a row's bits do not depend on its neighbours.
 #pragma once
 
 #include "kernels/launch.h"

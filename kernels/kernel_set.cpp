@@ -7,7 +7,8 @@ base::Result<device::Kernel> KernelSet::find(std::string_view op, std::string_vi
   if (const auto found = loaded_.find(key); found != loaded_.end()) return found->second;
   const EmbeddedPtx* best = nullptr;
   for (const EmbeddedPtx& ptx : embedded_ptx()) {
-    if (ptx.op == op && ptx.sm <= device_.properties().sm && (!best || ptx.sm > best->sm)) best = &ptx;
+    if (ptx.op == op && ptx.sm <= device_.properties().sm && (!best || ptx.sm > best->sm))
+      best = &ptx;
   }
   if (!best) {
     return base::environment_error(device_.properties().name,

@@ -8,10 +8,10 @@
 namespace lockstep::kernels {
 
 struct RmsNormArgs {
-  DevicePointer x = 0;            // f32 [*, hidden]
-  DevicePointer weight = 0;       // f32 [hidden]
-  DevicePointer source_rows = 0;  // u32 [rows]: s(r); 0: s(r) = r
-  DevicePointer out = 0;          // [rows, hidden] of out_format
+  DevicePointer x = 0;                          // f32 [*, hidden]
+  DevicePointer weight = 0;                     // f32 [hidden]
+  DevicePointer source_rows = 0;                // u32 [rows]: s(r); 0: s(r) = r
+  DevicePointer out = 0;                        // [rows, hidden] of out_format
   model::DType out_format = model::DType::F32;  // F32, F16, BF16
   std::uint32_t rows = 0, hidden = 0;
   float epsilon = 0;

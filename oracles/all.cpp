@@ -1,3 +1,4 @@
+// The list of laws, in the order of the report.
 #include "oracles/oracle.h"
 
 namespace lockstep::oracles {

@@ -1,5 +1,5 @@
-// batch_invariance: every row of every operation has the same bits alone, in the batch, and with its
-// prompt cut in chunks.
+// batch_invariance: every row of every operation has the same bits alone, in the batch, and with
+// its prompt cut in chunks.
 #include <fmt/format.h>
 
 #include <map>
@@ -81,17 +81,18 @@ class BatchInvariance : public Oracle {
   }
 
   void report(const trace::RowHashed& row, std::uint32_t request, std::size_t run) {
-    findings_.add(fmt::format("batch_invariance.{}", trace::name(row.point)),
-                  fmt::format("layer {} {}, prompt {}, position {}: other bits {}", row.layer.value,
-                              trace::name(row.point), request + 1, row.row.position,
-                              run + 1 < requests_.size() ? "alone" : "in chunks"),
-                  {request, row.layer.value, std::string(trace::name(row.point)),
-                   row.row.position, {}});
+    findings_.add(
+        fmt::format("batch_invariance.{}", trace::name(row.point)),
+        fmt::format("layer {} {}, prompt {}, position {}: other bits {}", row.layer.value,
+                    trace::name(row.point), request + 1, row.row.position,
+                    run + 1 < requests_.size() ? "alone" : "in chunks"),
+        {request, row.layer.value, std::string(trace::name(row.point)), row.row.position, {}});
   }
 
   std::map<RowKey, base::Hash128> rows_;
   std::vector<std::pair<std::size_t, trace::RowHashed>> further_;
-  std::vector<std::vector<std::uint32_t>> requests_;  // of each further run; the last is the chunked one
+  std::vector<std::vector<std::uint32_t>>
+      requests_;  // of each further run; the last is the chunked one
   bool declared_ = true;
   FindingList findings_;
 };

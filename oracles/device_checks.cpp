@@ -17,21 +17,20 @@ class DeviceChecks : public Oracle {
       checked_ += counted->checked_accesses;
     } else if (const auto* report = std::get_if<trace::DeviceReported>(&event)) {
       bool is_new = false;
-      Finding& finding = findings_.add(
-          fmt::format("device_checks.{}.{}", report->checker, report->kind), is_new);
+      Finding& finding =
+          findings_.add(fmt::format("device_checks.{}.{}", report->checker, report->kind), is_new);
       finding.count += report->count - 1;
       if (!is_new) return;
       finding.where.op = report->kernel;
-      finding.message = fmt::format("{}{}{}: {}", report->source.empty() ? report->kernel
-                                                                         : report->source,
-                                    report->source_second.empty() ? "" : " and ",
-                                    report->source_second, report->message);
+      finding.message = fmt::format(
+          "{}{}{}: {}", report->source.empty() ? report->kernel : report->source,
+          report->source_second.empty() ? "" : " and ", report->source_second, report->message);
     }
   }
 
   Verdict finish(const std::vector<Verdict>&) override {
-    Verdict verdict = verdict_of(law(), checked_, "accesses", findings_,
-                                 "the device runs without checks");
+    Verdict verdict =
+        verdict_of(law(), checked_, "accesses", findings_, "the device runs without checks");
     if (verdict.kind == VerdictKind::Pass) {
       verdict.where = "bounds, initialization, races, barriers";
     }

@@ -1,6 +1,6 @@
-// kv_pages: a shadow of the page pool. A page has one owner; a request writes only its own pages and
-// reads only cells that it wrote itself, each at the position it stands for; the pool's counters add
-// up after every step, and everything comes back.
+// kv_pages: a shadow of the page pool. A page has one owner; a request writes only its own pages
+// and reads only cells that it wrote itself, each at the position it stands for; the pool's
+// counters add up after every step, and everything comes back.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -70,8 +70,11 @@ class Links : public Oracle {
                        operand.layer.value, row.request.value + 1, row.position, what);
   }
   static Where where(const OpCompleted& done, trace::RowId row) {
-    return {row.request.value, done.call.layer.value,
-            std::string(trace::name(done.call.contract.op)), row.position, {}};
+    return {row.request.value,
+            done.call.layer.value,
+            std::string(trace::name(done.call.contract.op)),
+            row.position,
+            {}};
   }
 
   FindingList findings_;

@@ -41,10 +41,11 @@ class MmaReplay : public Oracle {
     finding.got = std::bit_cast<float>(sample.got_bits);
     finding.want = std::bit_cast<float>(sample.want_bits);
     finding.bound = 0;
-    finding.message = fmt::format("layer {} {}, prompt {}, position {}, channel {}: bits {:08x}, "
-                                  "replayed {:08x}",
-                                  done.call.layer.value, op, row.request.value + 1, row.position,
-                                  sample.column, sample.got_bits, sample.want_bits);
+    finding.message = fmt::format(
+        "layer {} {}, prompt {}, position {}, channel {}: bits {:08x}, "
+        "replayed {:08x}",
+        done.call.layer.value, op, row.request.value + 1, row.position, sample.column,
+        sample.got_bits, sample.want_bits);
     finding.operation = std::make_shared<trace::OpCompleted>(done);
   }
 

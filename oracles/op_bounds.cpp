@@ -138,11 +138,10 @@ class OpBounds : public Oracle {
             : fmt::format("before it  {} operations of the same step, worst ratio {:.2f}: its "
                           "operands are right",
                           before_count_, before_worst_));
-    finding.notes.push_back(fmt::format("this call  {} of {} values wrong, worst ratio {}",
-                                        wrong_count, got.size(),
-                                        std::isfinite(write_worst)
-                                            ? fmt::format("{:.1e}", write_worst)
-                                            : std::string("infinite (nothing is allowed)")));
+    finding.notes.push_back(
+        fmt::format("this call  {} of {} values wrong, worst ratio {}", wrong_count, got.size(),
+                    std::isfinite(write_worst) ? fmt::format("{:.1e}", write_worst)
+                                               : std::string("infinite (nothing is allowed)")));
     finding.operation = std::make_shared<OpCompleted>(done);
   }
 
@@ -154,9 +153,10 @@ class OpBounds : public Oracle {
 
   static std::string place(const OpCompleted& done, const TapTensor& tap, std::size_t index) {
     const trace::RowId row = tap.rows[index / tap.width];
-    return fmt::format("layer {} {} ({}), prompt {}, position {}, channel {}", done.call.layer.value,
-                       trace::name(done.call.contract.op), trace::name(tap.point),
-                       row.request.value + 1, row.position, index % tap.width);
+    return fmt::format("layer {} {} ({}), prompt {}, position {}, channel {}",
+                       done.call.layer.value, trace::name(done.call.contract.op),
+                       trace::name(tap.point), row.request.value + 1, row.position,
+                       index % tap.width);
   }
 
   FindingList findings_;

@@ -1,5 +1,5 @@
-// Oracle: a judge of one law, a fold over the event stream of a run (and of the further runs it asks
-// for). Oracles see traces only: never the engine, the reference or a device.
+// Oracle: a judge of one law, a fold over the event stream of a run (and of the further runs it
+// asks for). Oracles see traces only: never the engine, the reference or a device.
 #pragma once
 
 #include <cstddef>

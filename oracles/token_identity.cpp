@@ -12,7 +12,8 @@
 namespace lockstep::oracles {
 namespace {
 
-constexpr double kNearTieSigmas = 10;  // largest difference of differences seen: 5.9 (docs/bounds.md)
+constexpr double kNearTieSigmas =
+    10;  // largest difference of differences seen: 5.9 (docs/bounds.md)
 
 class TokenIdentity : public Oracle {
  public:
@@ -49,9 +50,9 @@ class TokenIdentity : public Oracle {
         judge_flip(row, token, found->second, culprit, locally_judged);
       }
     }
-    Verdict verdict = verdict_of(law(), checked, "tokens", findings_,
-                                 sampled_.empty() ? "no token was sampled"
-                                                  : "the chained reference did not run");
+    Verdict verdict =
+        verdict_of(law(), checked, "tokens", findings_,
+                   sampled_.empty() ? "no token was sampled" : "the chained reference did not run");
     verdict.where = summary(equal, checked);
     return verdict;
   }
@@ -69,9 +70,8 @@ class TokenIdentity : public Oracle {
       return;
     }
     bool is_new = false;
-    Finding& finding =
-        findings_.add(culprit.empty() ? "token_identity.unexplained" : "token_identity.wrong",
-                      is_new);
+    Finding& finding = findings_.add(
+        culprit.empty() ? "token_identity.unexplained" : "token_identity.wrong", is_new);
     if (!is_new) return;
     finding.where = {row.request.value, {}, "argmax", row.position, token};
     finding.got = token;

@@ -13,7 +13,7 @@
 namespace lockstep::oracles {
 
 struct Where {
-  std::optional<std::uint32_t> request;   // ordinal in the scenario
+  std::optional<std::uint32_t> request;  // ordinal in the scenario
   std::optional<std::uint32_t> layer;
   std::string op;
   std::optional<std::uint32_t> position;  // of the token in its request
@@ -21,12 +21,12 @@ struct Where {
 };
 
 struct Finding {
-  std::string key;       // "op_bounds.attention_prefill"
-  std::string message;   // one line
-  Where where;           // the first place
+  std::string key;                                // "op_bounds.attention_prefill"
+  std::string message;                            // one line
+  Where where;                                    // the first place
   std::optional<double> got, want, bound, ratio;  // ratio: nothing where the bound is 0
-  std::uint64_t count = 1;                  // elements (tokens, events) that are wrong in this way
-  std::vector<std::string> notes;           // further lines: "before it ...", "extent ..."
+  std::uint64_t count = 1;         // elements (tokens, events) that are wrong in this way
+  std::vector<std::string> notes;  // further lines: "before it ...", "extent ..."
   // The first operation that is wrong, with its operands; null for laws about other things.
   std::shared_ptr<const trace::OpCompleted> operation;
 };
@@ -37,11 +37,11 @@ struct Verdict {
   std::string law;
   VerdictKind kind = VerdictKind::NotApplicable;
   std::uint64_t checked = 0;
-  std::string unit;                // "values", "tokens"
-  std::optional<double> worst;     // worst ratio |got - want| / allowed of all that was checked
-  std::string where;               // of the worst, or a summary
-  std::string reason;              // not applicable: why
-  std::vector<Finding> findings;   // in the order met, one per key
+  std::string unit;               // "values", "tokens"
+  std::optional<double> worst;    // worst ratio |got - want| / allowed of all that was checked
+  std::string where;              // of the worst, or a summary
+  std::string reason;             // not applicable: why
+  std::vector<Finding> findings;  // in the order met, one per key
 };
 
 }  // namespace lockstep::oracles

@@ -18,7 +18,7 @@ struct TensorCoreInfo {
 struct DeviceInfo {
   std::string name = "vgpu:sm_90";
   std::uint32_t sm = 90;
-  TensorCoreInfo f16;   // f16 and bf16 operands alike
+  TensorCoreInfo f16;  // f16 and bf16 operands alike
 };
 
 }  // namespace lockstep::trace

@@ -43,8 +43,8 @@ struct CellWritten {
   PageId page;
   std::uint32_t offset = 0;  // in the page
 };
-// The cells that a request's block table names for positions [0, cells.size()), as attention of this
-// launch reads them.
+// The cells that a request's block table names for positions [0, cells.size()), as attention of
+// this launch reads them.
 struct CellsRead {
   LaunchIndex launch;
   RequestId request;
@@ -66,17 +66,17 @@ struct RowHashed {
 };
 struct TokenSampled {
   RequestId request;
-  Position position = 0;   // of the new token
-  TokenId argmax = 0;      // the engine's choice
-  TokenId fed = 0;         // what goes on (differs under teacher forcing)
+  Position position = 0;  // of the new token
+  TokenId argmax = 0;     // the engine's choice
+  TokenId fed = 0;        // what goes on (differs under teacher forcing)
 };
 // The chained double reference at the row that gave a token.
 struct TokenReferenced {
   RequestId request;
-  Position position = 0;   // of the new token
-  TokenId argmax = 0;      // the reference's choice
-  double margin = 0;       // reference's logit of its argmax less its logit of the engine's token
-  double sigma = 0;        // yardstick: rms logit distance of the declared roundings (docs/bounds.md)
+  Position position = 0;  // of the new token
+  TokenId argmax = 0;     // the reference's choice
+  double margin = 0;      // reference's logit of its argmax less its logit of the engine's token
+  double sigma = 0;  // yardstick: rms logit distance of the declared roundings (docs/bounds.md)
 };
 struct DeviceReported {
   std::string checker, kind, kernel, message, source, source_second;

@@ -17,7 +17,7 @@ enum class Op : std::uint8_t {
   AttentionDecode,   // one query a request
   Gate,              // activation(gate) x up
   ResidualAdd,
-  Argmax,            // lowest id of the largest logit
+  Argmax,  // lowest id of the largest logit
 };
 inline constexpr std::size_t kOpCount = 10;
 std::string_view name(Op op);  // "rms_norm"
@@ -25,9 +25,29 @@ std::string_view name(Op op);  // "rms_norm"
 // Values of one layer in the order of computation; then the model-wide ones. A row of a tap belongs
 // to one token (RowId). resid_in of layer l is resid_out of layer l - 1, or embed.
 enum class TapPoint : std::uint8_t {
-  ResidIn, AttnNorm, QRaw, KRaw, VRaw, QRot, KCell, VCell, Attn, AttnO, PostAttn, ResidMid,
-  FfnNorm, Gate, Up, Act, FfnDown, PostFfn, ResidOut,
-  Embed, FinalNorm, Logits, Token,
+  ResidIn,
+  AttnNorm,
+  QRaw,
+  KRaw,
+  VRaw,
+  QRot,
+  KCell,
+  VCell,
+  Attn,
+  AttnO,
+  PostAttn,
+  ResidMid,
+  FfnNorm,
+  Gate,
+  Up,
+  Act,
+  FfnDown,
+  PostFfn,
+  ResidOut,
+  Embed,
+  FinalNorm,
+  Logits,
+  Token,
 };
 inline constexpr std::size_t kTapPointCount = 23;
 std::string_view name(TapPoint point);  // "q_rot"

@@ -1,5 +1,5 @@
-// OpCall: an operation as it happened, with copies of what it read and wrote. TapTensor: rows of one
-// tap point. OpReference: what the reference says beside it.
+// OpCall: an operation as it happened, with copies of what it read and wrote. TapTensor: rows of
+// one tap point. OpReference: what the reference says beside it.
 #pragma once
 
 #include <cstddef>
@@ -30,7 +30,7 @@ struct OpCall {
   Contract contract;
   LayerIndex layer;
   LaunchIndex launch;
-  bool prefill = false;  // the phase that these rows belong to
+  bool prefill = false;                     // the phase that these rows belong to
   std::optional<model::WeightRole> weight;  // of Gemv, Gemm, RmsNorm, EmbedRows
   // As the kernel read them: activations at the launch; for attention also K and V cells, gathered
   // through the block table on the device, one row per (request, position).
@@ -52,7 +52,7 @@ struct ReplaySample {
 };
 
 struct OpReference {
-  bool computed = false;          // false: `reason` says why (no tap for an operand, ...)
+  bool computed = false;  // false: `reason` says why (no tap for an operand, ...)
   std::string reason;
   std::vector<Expected> expected;  // one per OpCall::writes
   // Operands that the reference's own graph names, from the taps of their producers: beside each

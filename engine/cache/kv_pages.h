@@ -26,8 +26,8 @@ class KvPages {
   // Pages that `token_count` tokens of one request need.
   std::uint32_t pages_for(std::uint64_t token_count) const;
 
-  // Makes room for `token_count` tokens of the request in all. False (and no change) if the pool has
-  // too few free pages. `taken` gets the new pages.
+  // Makes room for `token_count` tokens of the request in all. False (and no change) if the pool
+  // has too few free pages. `taken` gets the new pages.
   bool grow(trace::RequestId request, std::uint64_t token_count,
             std::vector<trace::PageId>* taken = nullptr);
   // All pages of the request, in the order of its positions; empty if it has none.

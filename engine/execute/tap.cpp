@@ -21,8 +21,8 @@ base::Result<trace::TapTensor> TapRecorder::copy(trace::TapPoint point, std::uin
 }
 
 void TapRecorder::send(const trace::Contract& contract, std::uint32_t layer,
-                       std::optional<model::WeightRole> weight,
-                       std::vector<trace::TapTensor> reads, std::vector<trace::TapTensor> writes) {
+                       std::optional<model::WeightRole> weight, std::vector<trace::TapTensor> reads,
+                       std::vector<trace::TapTensor> writes) {
   trace::OpCall call;
   call.contract = contract;
   call.layer = {layer};

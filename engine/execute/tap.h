@@ -1,5 +1,6 @@
 // TapRecorder: copies what an operation read and wrote out of device memory after its launch, and
-// sends it on as an OpCall. The tapped kernel is the shipped kernel: nothing differs but the copies.
+// sends it on as an OpCall. The tapped kernel is the shipped kernel: nothing differs but the
+// copies.
 #pragma once
 
 #include <cstdint>

@@ -130,9 +130,12 @@ base::Status upload_rope(Uploader& uploader, DeviceModel& result, std::uint32_t 
   for (std::uint32_t i = 0; i < result.config.layer_count; ++i) {
     const model::LayerAttention& attention = result.config.layers[i];
     const model::RopeScaling& scaling = attention.rope_scaling;
-    const Key key{attention.rope_theta,          scaling.kind,
-                  scaling.factor,                scaling.low_frequency_factor,
-                  scaling.high_frequency_factor, scaling.original_context_length};
+    const Key key{attention.rope_theta,
+                  scaling.kind,
+                  scaling.factor,
+                  scaling.low_frequency_factor,
+                  scaling.high_frequency_factor,
+                  scaling.original_context_length};
     if (!tables.contains(key)) {
       const std::vector<float> table =
           rope_table(rope_frequencies(result.config, attention), positions);
@@ -149,15 +152,15 @@ base::Status upload_rope(Uploader& uploader, DeviceModel& result, std::uint32_t 
 base::Status allocate_pools(DeviceModel& result, device::Device& device,
                             const trace::EngineSettings& settings) {
   const std::uint64_t cells = std::uint64_t{settings.num_blocks} * settings.block_size;
-  const auto elements = base::checked_mul(
-      cells, std::uint64_t{result.kv.kv_head_count} * result.kv.head_size);
+  const auto elements =
+      base::checked_mul(cells, std::uint64_t{result.kv.kv_head_count} * result.kv.head_size);
   const auto pool = elements ? model::storage_bytes(result.kv.cell_format, *elements) : elements;
   const auto total = pool ? base::checked_mul(*pool, 2 * result.layers.size()) : pool;
   if (!total || *total > device.free_bytes()) {
-    return base::environment_error(
-        device.properties().name,
-        "the KV pool of " + std::to_string(settings.num_blocks) + " pages does not fit into " +
-            std::to_string(device.free_bytes()) + " free bytes");
+    return base::environment_error(device.properties().name,
+                                   "the KV pool of " + std::to_string(settings.num_blocks) +
+                                       " pages does not fit into " +
+                                       std::to_string(device.free_bytes()) + " free bytes");
   }
   for (std::size_t i = 0; i < result.layers.size(); ++i) {
     const std::string label = "layer " + std::to_string(i);
@@ -169,8 +172,7 @@ base::Status allocate_pools(DeviceModel& result, device::Device& device,
 
 }  // namespace
 
-base::Result<std::unique_ptr<DeviceModel>> upload(const model::Model& model,
-                                                  device::Device& device,
+base::Result<std::unique_ptr<DeviceModel>> upload(const model::Model& model, device::Device& device,
                                                   const trace::EngineSettings& settings) {
   auto result = std::make_unique<DeviceModel>();
   result->config = model.config;
@@ -190,8 +192,8 @@ base::Result<std::unique_ptr<DeviceModel>> upload(const model::Model& model,
     result->layers.push_back(std::move(layer));
   }
   const std::uint64_t cells = std::uint64_t{settings.num_blocks} * settings.block_size;
-  const auto positions = static_cast<std::uint32_t>(
-      std::min<std::uint64_t>(model.config.context_length, cells));
+  const auto positions =
+      static_cast<std::uint32_t>(std::min<std::uint64_t>(model.config.context_length, cells));
   LS_TRY(upload_rope(uploader, *result, positions));
   LS_TRY(allocate_pools(*result, device, settings));
   return result;

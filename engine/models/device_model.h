@@ -21,7 +21,7 @@ struct Weight {
 
 struct LayerWeights {
   device::Buffer attn_norm, ffn_norm;
-  device::Buffer query_norm, key_norm;          // qk_norm only
+  device::Buffer query_norm, key_norm;           // qk_norm only
   device::Buffer post_attn_norm, post_ffn_norm;  // post_norms only
   Weight query, key, value, attn_output, gate, up, down;
   device::DevicePointer cos_sin = 0;  // of the layer's RoPE base and scaling
@@ -31,7 +31,8 @@ struct LayerWeights {
 struct DeviceModel {
   model::ModelConfig config;
   kernels::KvLayout kv;
-  // Formats of what prefill (tensor cores) reads; F32: no tensor cores, prefill runs decode's kernels.
+  // Formats of what prefill (tensor cores) reads; F32: no tensor cores, prefill runs decode's
+  // kernels.
   model::DType operand_format = model::DType::F16;
   Weight embedding;
   Weight head;  // no buffer where tied: the embedding's
@@ -45,8 +46,7 @@ struct DeviceModel {
 // Uploads everything. A block type that no kernel decodes, or a pool that doesn't fit into the
 // device's free memory, is an Error. Every repacked matrix is unpacked again and compared with the
 // file's bytes.
-base::Result<std::unique_ptr<DeviceModel>> upload(const model::Model& model,
-                                                  device::Device& device,
+base::Result<std::unique_ptr<DeviceModel>> upload(const model::Model& model, device::Device& device,
                                                   const trace::EngineSettings& settings);
 
 }  // namespace lockstep::engine

@@ -65,8 +65,7 @@ base::Result<DeviceTensor> Forward::norm(Input x, const device::Buffer& weight,
   return y;
 }
 
-base::Result<DeviceTensor> Forward::add(Input a, Input b, std::uint32_t layer,
-                                        TapPoint out) const {
+base::Result<DeviceTensor> Forward::add(Input a, Input b, std::uint32_t layer, TapPoint out) const {
   LS_CHECK(a.tensor.width == b.tensor.width && a.tensor.rows == b.tensor.rows);
   LS_ASSIGN(DeviceTensor sum, make(DType::F32, a.tensor.width, a.tensor.rows, trace::name(out)));
   const kernels::ResidualAddArgs args{a.tensor.address(), b.tensor.address(), sum.address(),
@@ -81,8 +80,8 @@ namespace {
 
 base::Result<DeviceTensor> embed(const Forward& forward) {
   const DeviceModel& model = forward.model;
-  LS_ASSIGN(DeviceTensor resid, forward.make(DType::F32, model.config.hidden_size,
-                                             forward.batch.rows, "embed"));
+  LS_ASSIGN(DeviceTensor resid,
+            forward.make(DType::F32, model.config.hidden_size, forward.batch.rows, "embed"));
   kernels::EmbedRowsArgs args;
   args.table = model.embedding.matrix;
   args.tokens = forward.batch.tokens.address();
@@ -90,9 +89,9 @@ base::Result<DeviceTensor> embed(const Forward& forward) {
   args.rows = forward.batch.row_count();
   args.scale = static_cast<float>(model.config.embedding_scale);
   LS_TRY(kernels::launch_embed_rows(forward.context, args));
-  LS_TRY(forward.taps.record(kernels::embed_rows_contract(args), 0,
-                             model::WeightRole::TokenEmbedding,
-                             {{TapPoint::Token, forward.batch.tokens}}, {{TapPoint::Embed, resid}}));
+  LS_TRY(
+      forward.taps.record(kernels::embed_rows_contract(args), 0, model::WeightRole::TokenEmbedding,
+                          {{TapPoint::Token, forward.batch.tokens}}, {{TapPoint::Embed, resid}}));
   return resid;
 }
 

@@ -8,9 +8,12 @@ namespace {
 
 double scaled(double frequency, const model::RopeScaling& scaling) {
   switch (scaling.kind) {
-    case model::RopeScalingKind::None: return frequency;
-    case model::RopeScalingKind::Linear: return frequency / scaling.factor;
-    case model::RopeScalingKind::Llama3: break;
+    case model::RopeScalingKind::None:
+      return frequency;
+    case model::RopeScalingKind::Linear:
+      return frequency / scaling.factor;
+    case model::RopeScalingKind::Llama3:
+      break;
   }
   // Llama 3.1: by wavelength against the original context length.
   const double wavelength = 2 * std::numbers::pi / frequency;
@@ -30,7 +33,8 @@ std::vector<double> rope_frequencies(const model::ModelConfig& config,
   for (std::uint32_t i = 0; i < frequencies.size(); ++i) {
     const double exponent = -2.0 * i / config.head_size;
     frequencies[i] = scaled(std::pow(attention.rope_theta, exponent), attention.rope_scaling);
-    if (!config.rope_frequency_divisors.empty()) frequencies[i] /= config.rope_frequency_divisors[i];
+    if (!config.rope_frequency_divisors.empty())
+      frequencies[i] /= config.rope_frequency_divisors[i];
   }
   return frequencies;
 }

@@ -1,3 +1,4 @@
+// Options and error output that every command shares.
 #include <unistd.h>
 
 #include <cstdio>

@@ -50,8 +50,9 @@ std::string instruction_sets() {
 
 std::vector<Item> examine() {
   std::vector<Item> items;
-  items.push_back({"cpu", fmt::format("{} cores, {}", std::thread::hardware_concurrency(),
-                                      instruction_sets()), true, ""});
+  items.push_back(
+      {"cpu", fmt::format("{} cores, {}", std::thread::hardware_concurrency(), instruction_sets()),
+       true, ""});
   const double pages = static_cast<double>(sysconf(_SC_PHYS_PAGES));
   const double page = static_cast<double>(sysconf(_SC_PAGE_SIZE));
   items.push_back({"memory", fmt::format("{:.1f} GiB", pages * page / (1u << 30)), true, ""});
@@ -68,8 +69,8 @@ std::vector<Item> examine() {
   }
   items.push_back({"devices", generations, !generations.empty(), "run"});
   std::size_t kernel_count = kernels::embedded_ptx().size();
-  items.push_back({"kernels", fmt::format("{} PTX modules embedded", kernel_count),
-                   kernel_count > 0, "run"});
+  items.push_back(
+      {"kernels", fmt::format("{} PTX modules embedded", kernel_count), kernel_count > 0, "run"});
   const base::Result<std::string> demo = model_path("");
   items.push_back({"demo model", demo ? *demo : "not in the cache", demo.ok(),
                    "run without a model (the wrapper gets it)"});
@@ -80,11 +81,15 @@ std::vector<Item> examine() {
 int execute(const CommonOptions& options) {
   const std::vector<Item> items = examine();
   if (options.json) {
-    nlohmann::json document = {{"schema", "lockstep.doctor/1"}, {"version", LOCKSTEP_VERSION},
-                               {"verdict", "not_applicable"},   {"items", nlohmann::json::array()}};
+    nlohmann::json document = {{"schema", "lockstep.doctor/1"},
+                               {"version", LOCKSTEP_VERSION},
+                               {"verdict", "not_applicable"},
+                               {"items", nlohmann::json::array()}};
     for (const Item& item : items) {
-      document["items"].push_back({{"name", item.name}, {"value", item.value},
-                                   {"present", item.present}, {"needed_for", item.needed_for}});
+      document["items"].push_back({{"name", item.name},
+                                   {"value", item.value},
+                                   {"present", item.present},
+                                   {"needed_for", item.needed_for}});
     }
     std::printf("%s\n", document.dump(1).c_str());
     return 0;
@@ -103,8 +108,9 @@ int execute(const CommonOptions& options) {
               present("devices") && present("kernels")
                   ? (present("demo model") ? ", run" : ", run MODEL")
                   : "");
-  std::printf("  not built in this version: op, campaign, replay, minimize, diff, drift, gate, "
-              "mutate, check-server, estimate, merge\n");
+  std::printf(
+      "  not built in this version: op, campaign, replay, minimize, diff, drift, gate, "
+      "mutate, check-server, estimate, merge\n");
   return 0;
 }
 

@@ -20,7 +20,8 @@ using trace::TapPoint;
 
 struct LogitsArguments {
   CommonOptions common;
-  std::string model, engine = "reference", tokens, tokens_file, weights = "exact", out, operands = "f16";
+  std::string model, engine = "reference", tokens, tokens_file, weights = "exact", out,
+                     operands = "f16";
   std::uint32_t greedy = 0, from = 0;
   std::int64_t prefill = -1;
   bool hidden_states = false;
@@ -96,15 +97,16 @@ base::Status run_reference(const LogitsArguments& arguments, const model::Model&
 // (teacher-forced), so that row p's logits are those after token p.
 base::Status run_engine_side(const LogitsArguments& arguments, const model::Model& model,
                              const std::vector<trace::TokenId>& tokens, Output& output) {
-  const std::size_t prefill =
-      arguments.prefill < 0 ? std::max<std::size_t>(1, tokens.size() - 1)
-                            : static_cast<std::size_t>(arguments.prefill);
+  const std::size_t prefill = arguments.prefill < 0 ? std::max<std::size_t>(1, tokens.size() - 1)
+                                                    : static_cast<std::size_t>(arguments.prefill);
   if (prefill == 0 || prefill > tokens.size()) {
     return base::input_error("--prefill", "must be 1 to the number of tokens");
   }
   if (arguments.from + 1 < prefill) {
-    return base::input_error("--from", "the engine computes logits of the last prefilled token on: "
-                                       "from " + std::to_string(prefill - 1));
+    return base::input_error("--from",
+                             "the engine computes logits of the last prefilled token on: "
+                             "from " +
+                                 std::to_string(prefill - 1));
   }
   trace::Scenario scenario;
   scenario.seed = arguments.common.seed;
@@ -148,8 +150,8 @@ base::Status run_engine_side(const LogitsArguments& arguments, const model::Mode
       for (std::size_t row = 0; row < tap.rows.size(); ++row) {
         if (tap.rows[row].position >= tokens.size()) continue;
         kept.resize(kept.size() + tap.width);
-        __builtin_memcpy(kept.data() + at + row * tap.width,
-                         tap.bytes.data() + row * tap.width * 4, tap.width * 4);
+        __builtin_memcpy(kept.data() + at + row * tap.width, tap.bytes.data() + row * tap.width * 4,
+                         tap.width * 4);
       }
     }
   };
@@ -178,10 +180,10 @@ base::Result<int> execute(LogitsArguments& arguments) {
   LS_ASSIGN(const std::vector<trace::TokenId> tokens,
             read_tokens(arguments, model.config.vocab_size));
   if (tokens.size() + arguments.greedy > model.config.context_length) {
-    return base::input_error("--tokens", fmt::format("{} tokens and {} more exceed the model's {} "
-                                                     "positions",
-                                                     tokens.size(), arguments.greedy,
-                                                     model.config.context_length));
+    return base::input_error(
+        "--tokens", fmt::format("{} tokens and {} more exceed the model's {} "
+                                "positions",
+                                tokens.size(), arguments.greedy, model.config.context_length));
   }
   if (arguments.from >= tokens.size()) {
     return base::input_error("--from", "must be below the number of tokens");
@@ -205,9 +207,10 @@ base::Result<int> execute(LogitsArguments& arguments) {
     for (const OutputTensor& tensor : output.tensors) {
       names += (names.empty() ? "\"" : ", \"") + tensor.name + "\"";
     }
-    std::printf("{\"schema\": \"lockstep.logits/1\", \"version\": \"%s\", \"verdict\": "
-                "\"not_applicable\", \"tensors\": [%s]}\n",
-                LOCKSTEP_VERSION, names.c_str());
+    std::printf(
+        "{\"schema\": \"lockstep.logits/1\", \"version\": \"%s\", \"verdict\": "
+        "\"not_applicable\", \"tensors\": [%s]}\n",
+        LOCKSTEP_VERSION, names.c_str());
   } else if (!arguments.common.quiet) {
     for (const OutputTensor& tensor : output.tensors) {
       std::string shape;
@@ -227,27 +230,32 @@ base::Result<int> execute(LogitsArguments& arguments) {
 void add_logits(CLI::App& program, int& status) {
   auto arguments = std::make_shared<LogitsArguments>();
   LogitsArguments& a = *arguments;
-  CLI::App* command =
-      program.add_subcommand("logits", "one side alone: logits of a token sequence, as safetensors");
+  CLI::App* command = program.add_subcommand(
+      "logits", "one side alone: logits of a token sequence, as safetensors");
   command->add_option("model", a.model, "a .gguf file, a folder, or tiny:ARCH:SEED[:DTYPE]")
       ->required();
   add_common(*command, a.common);
   command->add_option("--device", a.common.device, "where the engine runs (default vgpu:sm_90)");
   command->add_option("--engine", a.engine, "reference (double) or cuda")
-      ->check(CLI::IsMember({"reference", "cuda"}))->capture_default_str();
+      ->check(CLI::IsMember({"reference", "cuda"}))
+      ->capture_default_str();
   command->add_option("--operands", a.operands, "engine: f16, bf16, or f32 (CUDA cores only)")
-      ->check(CLI::IsMember({"f16", "bf16", "f32"}))->capture_default_str();
+      ->check(CLI::IsMember({"f16", "bf16", "f32"}))
+      ->capture_default_str();
   command->add_option("--tokens", a.tokens, "token ids: 1,2,3");
   command->add_option("--tokens-file", a.tokens_file, "a file of token ids");
   command->add_flag("--hidden-states", a.hidden_states, "the residual stream after each layer too");
   command->add_option("--greedy", a.greedy, "continue by this many tokens");
-  command->add_option("--weights", a.weights,
-                      "reference: exact, or f32 (rounded to float32 before use)")
-      ->check(CLI::IsMember({"exact", "f32"}))->capture_default_str();
+  command
+      ->add_option("--weights", a.weights,
+                   "reference: exact, or f32 (rounded to float32 before use)")
+      ->check(CLI::IsMember({"exact", "f32"}))
+      ->capture_default_str();
   command->add_option("--from", a.from, "rows from this position on");
-  command->add_option("--prefill", a.prefill,
-                      "engine: this many tokens in one prefill, the rest one at a time (default all "
-                      "but the last; with --from 0, one)");
+  command->add_option(
+      "--prefill", a.prefill,
+      "engine: this many tokens in one prefill, the rest one at a time (default all "
+      "but the last; with --from 0, one)");
   command->add_option("--out", a.out, "the file to write")->required();
   command->callback([arguments, &status] {
     const base::Result<int> result = execute(*arguments);

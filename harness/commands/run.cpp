@@ -55,8 +55,10 @@ std::vector<std::string> device_names(const std::string& list) {
 }
 
 std::string shell_word(const std::string& text) {
-  const bool plain = !text.empty() && text.find_first_not_of(
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:,=") == std::string::npos;
+  const bool plain = !text.empty() &&
+                     text.find_first_not_of(
+                         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:,=") ==
+                         std::string::npos;
   if (plain) return text;
   std::string quoted = "'";
   for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
@@ -70,7 +72,8 @@ std::string repeat_command(const RunArguments& arguments, const std::vector<std:
   for (const std::string& device : devices) list += (list.empty() ? "" : ",") + device;
   if (!arguments.common.planted.empty()) text += " --planted " + arguments.common.planted;
   text += " --device " + list;
-  for (const std::string& prompt : arguments.prompts.texts) text += " --prompt " + shell_word(prompt);
+  for (const std::string& prompt : arguments.prompts.texts)
+    text += " --prompt " + shell_word(prompt);
   for (const std::string& tokens : arguments.prompts.tokens) text += " --tokens " + tokens;
   if (!arguments.prompts.file.empty()) text += " --prompts " + shell_word(arguments.prompts.file);
   if (arguments.prompts.steps) text += fmt::format(" --steps {}", arguments.prompts.steps);
@@ -162,14 +165,13 @@ base::Result<int> execute(RunArguments& arguments) {
     LS_TRY(write_findings(arguments, device));
     report.devices.push_back(std::move(device));
   }
-  report.seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   progress.show("");
   if (arguments.common.json) {
     std::cout << json_report(report).dump(1) << "\n";
   } else {
-    std::cout << text_report(report, {wants_colour(arguments.common), arguments.common.verbose,
-                                      arguments.common.quiet});
+    std::cout << text_report(
+        report, {wants_colour(arguments.common), arguments.common.verbose, arguments.common.quiet});
   }
   std::cout.flush();
   if (!std::cout) return base::environment_error("standard output", "cannot be written");
@@ -199,12 +201,14 @@ void add_run(CLI::App& program, int& status) {
   command->add_option("--taps", a.taps, "none, logits or ops: what is compared")
       ->check(CLI::IsMember({"none", "logits", "ops"}))
       ->capture_default_str();
-  command->add_option("--operands", a.operands,
-                      "format of tensor-core operands and KV cells; f32: CUDA cores only")
+  command
+      ->add_option("--operands", a.operands,
+                   "format of tensor-core operands and KV cells; f32: CUDA cores only")
       ->check(CLI::IsMember({"f16", "bf16", "f32"}))
       ->capture_default_str();
-  command->add_option("--approximation", a.approximation,
-                      "approximate instructions inside their documented error")
+  command
+      ->add_option("--approximation", a.approximation,
+                   "approximate instructions inside their documented error")
       ->check(CLI::IsMember({"nominal", "low", "high", "hashed"}))
       ->capture_default_str();
   command->add_option("--scenario", a.scenario, "a scenario file");
@@ -213,13 +217,17 @@ void add_run(CLI::App& program, int& status) {
   command->add_option("--planted", a.common.planted,
                       "run a planted fault of ci/planted, built in its own folder (in a checkout)");
   command->add_option("--block-size", a.engine.block_size, "tokens in a KV page")
-      ->check(CLI::Range(1, 4096))->capture_default_str();
+      ->check(CLI::Range(1, 4096))
+      ->capture_default_str();
   command->add_option("--num-blocks", a.engine.num_blocks, "pages of the KV pool")
-      ->check(CLI::Range(1, 1 << 24))->capture_default_str();
+      ->check(CLI::Range(1, 1 << 24))
+      ->capture_default_str();
   command->add_option("--max-num-seqs", a.engine.max_num_seqs, "requests that run at a time")
-      ->check(CLI::Range(1, 4096))->capture_default_str();
-  command->add_option("--chunked-prefill-size", a.engine.chunked_prefill_size,
-                      "most prompt tokens of a request in a step; 0: no limit")
+      ->check(CLI::Range(1, 4096))
+      ->capture_default_str();
+  command
+      ->add_option("--chunked-prefill-size", a.engine.chunked_prefill_size,
+                   "most prompt tokens of a request in a step; 0: no limit")
       ->capture_default_str();
   command->add_flag("--no-further-runs", a.no_further_runs,
                     "leave out batch_invariance's runs (alone, in chunks)");

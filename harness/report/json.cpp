@@ -1,3 +1,4 @@
+// The JSON document of docs/cli.md.
 #include <nlohmann/json.hpp>
 
 #include <cmath>
@@ -15,9 +16,12 @@ using oracles::VerdictKind;
 
 const char* word(VerdictKind kind) {
   switch (kind) {
-    case VerdictKind::Pass: return "pass";
-    case VerdictKind::Finding: return "finding";
-    case VerdictKind::NotApplicable: return "not_applicable";
+    case VerdictKind::Pass:
+      return "pass";
+    case VerdictKind::Finding:
+      return "finding";
+    case VerdictKind::NotApplicable:
+      return "not_applicable";
   }
   return "?";
 }
@@ -44,11 +48,16 @@ json finding_json(const Finding& finding, const std::string& file, const std::st
                 {"op", finding.where.op.empty() ? json(nullptr) : json(finding.where.op)},
                 {"position", maybe(finding.where.position)},
                 {"index", maybe(finding.where.index)}};
-  json result = {{"key", finding.key},     {"message", finding.message},
-                 {"where", where},         {"got", maybe(finding.got)},
-                 {"want", maybe(finding.want)}, {"bound", maybe(finding.bound)},
-                 {"ratio", maybe(finding.ratio)}, {"count", finding.count},
-                 {"notes", finding.notes}, {"replay", repeat}};
+  json result = {{"key", finding.key},
+                 {"message", finding.message},
+                 {"where", where},
+                 {"got", maybe(finding.got)},
+                 {"want", maybe(finding.want)},
+                 {"bound", maybe(finding.bound)},
+                 {"ratio", maybe(finding.ratio)},
+                 {"count", finding.count},
+                 {"notes", finding.notes},
+                 {"replay", repeat}};
   if (!file.empty()) result["file"] = file;
   return result;
 }
@@ -75,8 +84,11 @@ void add_device(const DeviceReport& device, const std::string& repeat, json& law
 
 void add_measured(const DeviceReport& device, json& measured) {
   const auto add = [&](const char* name, double value, const char* unit, json where) {
-    measured.push_back({{"name", name}, {"value", number(value)}, {"unit", unit},
-                        {"where", std::move(where)}, {"device", device.device}});
+    measured.push_back({{"name", name},
+                        {"value", number(value)},
+                        {"unit", unit},
+                        {"where", std::move(where)},
+                        {"device", device.device}});
   };
   add("warp_instructions", static_cast<double>(device.outcome.warp_instructions), "1", nullptr);
   add("launches", static_cast<double>(device.outcome.launches), "1", nullptr);
@@ -129,7 +141,8 @@ json json_report(const RunReport& report) {
   for (const DeviceReport& device : report.devices) {
     add_device(device, report.repeat, result["laws"]);
     add_measured(device, result["measured"]);
-    for (json& output : outputs_json(report, device)) result["outputs"].push_back(std::move(output));
+    for (json& output : outputs_json(report, device))
+      result["outputs"].push_back(std::move(output));
   }
   return result;
 }

@@ -9,8 +9,8 @@
 
 namespace lockstep::harness {
 
-// Writes FOLDER/KEY-HASH.safetensors and returns its path. `finding.operation` is set. The folder is
-// made where needed; an Error (Environment) if it cannot be written.
+// Writes FOLDER/KEY-HASH.safetensors and returns its path. `finding.operation` is set. The folder
+// is made where needed; an Error (Environment) if it cannot be written.
 base::Result<std::string> write_operands(const oracles::Finding& finding, const std::string& device,
                                          const std::string& folder);
 

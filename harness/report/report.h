@@ -23,11 +23,11 @@ struct RunReport {
   trace::Scenario scenario;
   std::vector<DeviceReport> devices;
   double seconds = 0;
-  std::string repeat;                   // the command that repeats it
+  std::string repeat;  // the command that repeats it
 
   // Finding, else pass if anything was checked, else not applicable.
   oracles::VerdictKind verdict() const;
-  int exit_status() const;              // 0, 1 or 4 (nothing was checked)
+  int exit_status() const;  // 0, 1 or 4 (nothing was checked)
 };
 
 struct TextStyle {

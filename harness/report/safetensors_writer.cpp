@@ -33,7 +33,8 @@ base::Status write_safetensors(const std::string& path, std::span<const OutputTe
     stream.flush();
     if (!stream) {
       std::remove(partial.c_str());
-      return base::environment_error(path, "cannot be written (no such folder, or the disk is full)");
+      return base::environment_error(path,
+                                     "cannot be written (no such folder, or the disk is full)");
     }
   }
   std::error_code error;

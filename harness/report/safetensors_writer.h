@@ -16,7 +16,7 @@ namespace lockstep::harness {
 
 struct OutputTensor {
   std::string name;
-  std::string_view dtype;            // safetensors tag: "F64", "F32", "F16", "BF16", "I64", "I32"
+  std::string_view dtype;  // safetensors tag: "F64", "F32", "F16", "BF16", "I64", "I32"
   std::vector<std::uint64_t> shape;
   std::span<const std::byte> bytes;
 };

@@ -1,3 +1,4 @@
+// The text report: one line on what is judged, findings, a row a law, drift, and one line to end.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -31,9 +32,12 @@ class Writer {
   std::string bold(const std::string& text) const { return paint(text, "1"); }
   std::string word(VerdictKind kind, int width) const {
     switch (kind) {
-      case VerdictKind::Pass: return paint(fmt::format("{:<{}}", "PASS", width), "32");
-      case VerdictKind::Finding: return paint(fmt::format("{:<{}}", "FINDING", width), "31");
-      case VerdictKind::NotApplicable: break;
+      case VerdictKind::Pass:
+        return paint(fmt::format("{:<{}}", "PASS", width), "32");
+      case VerdictKind::Finding:
+        return paint(fmt::format("{:<{}}", "FINDING", width), "31");
+      case VerdictKind::NotApplicable:
+        break;
     }
     return fmt::format("{:<{}}", "n/a", width);
   }
@@ -63,10 +67,11 @@ void write_head(Writer& out, const RunReport& report, const DeviceReport& device
     tokens = std::max(tokens, request.max_tokens);
   }
   const std::size_t prompts = report.scenario.requests.size();
-  out.line("{}", out.bold(fmt::format(
-                     "{}, engine on {} beside the double reference: {} prompt{}, {} token{}, seed {}",
-                     report.model_name, device.device, prompts, prompts == 1 ? "" : "s", tokens,
-                     tokens == 1 ? "" : "s", report.scenario.seed)));
+  out.line("{}",
+           out.bold(fmt::format(
+               "{}, engine on {} beside the double reference: {} prompt{}, {} token{}, seed {}",
+               report.model_name, device.device, prompts, prompts == 1 ? "" : "s", tokens,
+               tokens == 1 ? "" : "s", report.scenario.seed)));
   out.line("");
 }
 
@@ -107,8 +112,8 @@ void write_finding(Writer& out, const Finding& finding, const std::string& file,
     std::string text = fmt::format("  got {:.6g}   want {:.6g}", *finding.got, *finding.want);
     text += fmt::format("   off by {:.1e}", std::fabs(*finding.got - *finding.want));
     if (finding.bound) text += fmt::format("   allowed {:.1e}", *finding.bound);
-    text += fmt::format("   ratio {}", finding.ratio ? format_ratio(finding.ratio)
-                                                     : std::string("- (equality)"));
+    text += fmt::format("   ratio {}",
+                        finding.ratio ? format_ratio(finding.ratio) : std::string("- (equality)"));
     out.line("{}", text);
   }
   for (const std::string& note : finding.notes) out.line("  {}", note);
@@ -156,8 +161,9 @@ void write_table(Writer& out, const std::vector<Verdict>& verdicts, bool verbose
 }
 
 void write_drift(Writer& out, const Drift& drift) {
-  out.line("  drift, no verdict: relative rms of the residual stream after each layer, chained from "
-           "the tokens");
+  out.line(
+      "  drift, no verdict: relative rms of the residual stream after each layer, chained from "
+      "the tokens");
   constexpr std::size_t kPerLine = 9;
   for (std::size_t first = 0; first < drift.layer_median.size(); first += kPerLine) {
     const std::size_t last = std::min(first + kPerLine, drift.layer_median.size()) - 1;
@@ -172,10 +178,11 @@ void write_drift(Writer& out, const Drift& drift) {
     out.line("  (median over positions; the worst position: {} after layer {})",
              format_error(*worst), worst - drift.layer_worst.begin());
   }
-  out.line("  logits   rms {:.2g}   max {:.2g}   sigma {:.2g}   KL {}   top-1 equal {} of {}   "
-           "top-5 sets equal {} of {}",
-           drift.logits_rms, drift.logits_max, drift.sigma, format_error(drift.kl_mean),
-           drift.top1_equal, drift.tokens, drift.top5_equal, drift.tokens);
+  out.line(
+      "  logits   rms {:.2g}   max {:.2g}   sigma {:.2g}   KL {}   top-1 equal {} of {}   "
+      "top-5 sets equal {} of {}",
+      drift.logits_rms, drift.logits_max, drift.sigma, format_error(drift.kl_mean),
+      drift.top1_equal, drift.tokens, drift.top5_equal, drift.tokens);
   out.line("");
 }
 
@@ -223,9 +230,12 @@ VerdictKind RunReport::verdict() const {
 
 int RunReport::exit_status() const {
   switch (verdict()) {
-    case VerdictKind::Pass: return 0;
-    case VerdictKind::Finding: return 1;
-    case VerdictKind::NotApplicable: break;
+    case VerdictKind::Pass:
+      return 0;
+    case VerdictKind::Finding:
+      return 1;
+    case VerdictKind::NotApplicable:
+      break;
   }
   return 4;
 }

@@ -1,4 +1,5 @@
-// EngineSubject: drives our engine through a Scenario on a Device and turns what happens into events.
+// EngineSubject: drives our engine through a Scenario on a Device and turns what happens into
+// events.
 #pragma once
 
 #include <functional>
@@ -15,8 +16,8 @@ namespace lockstep::harness {
 using EventSink = std::function<void(trace::Event)>;
 
 struct SubjectOptions {
-  bool taps = true;               // OpCompleted events (with no reference yet) and RowHashed
-  device::DeviceOptions device;   // checks, approximation mode, schedule
+  bool taps = true;              // OpCompleted events (with no reference yet) and RowHashed
+  device::DeviceOptions device;  // checks, approximation mode, schedule
 };
 
 // Runs until every request has ended, or up to and including the first step that the device has
@@ -25,7 +26,8 @@ struct SubjectOptions {
 base::Status run_engine(const model::Model& model, const trace::Scenario& scenario,
                         const SubjectOptions& options, const EventSink& sink);
 
-// What contracts and bounds must know of a device, from its generation. An Error for an unknown name.
+// What contracts and bounds must know of a device, from its generation. An Error for an unknown
+// name.
 base::Result<trace::DeviceInfo> device_info(const std::string& device);
 
 }  // namespace lockstep::harness

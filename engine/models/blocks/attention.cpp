@@ -89,8 +89,7 @@ base::Result<trace::TapTensor> read_cells(const Forward& forward, std::uint32_t 
   trace::TapTensor tap = reader.empty(point, index);
   for (std::uint32_t segment = 0; segment < batch.segments; ++segment) {
     const PlannedRows& rows = (*batch.planned)[segment];
-    const auto count =
-        static_cast<trace::Position>(rows.first_position + rows.tokens.size());
+    const auto count = static_cast<trace::Position>(rows.first_position + rows.tokens.size());
     LS_TRY(reader.append(
         tap, rows.request, 0, count,
         std::span(tables).subspan(std::size_t{segment} * batch.table_stride, batch.table_stride)));
@@ -173,11 +172,10 @@ base::Result<trace::Contract> launch_decode(const Forward& forward, std::uint32_
   const model::ModelConfig& config = forward.model.config;
   const Batch& batch = forward.batch;
   LS_ASSIGN(const device::Buffer workspace,
-            forward.device().allocate(
-                kernels::attention_decode_workspace_bytes(batch.row_count(), config.head_count,
-                                                          config.head_size,
-                                                          batch.max_context_length),
-                "attention workspace"));
+            forward.device().allocate(kernels::attention_decode_workspace_bytes(
+                                          batch.row_count(), config.head_count, config.head_size,
+                                          batch.max_context_length),
+                                      "attention workspace"));
   kernels::AttentionDecodeArgs args;
   args.q = q_rot.address();
   args.k_pool = layer.k_pool.address();
@@ -224,12 +222,12 @@ base::Result<DeviceTensor> attention_block(const Forward& forward, std::uint32_t
                                            const DeviceTensor& normed) {
   const LayerWeights& layer = forward.model.layers[index];
   const Forward::Input input{normed, TapPoint::AttnNorm};
-  LS_ASSIGN(const DeviceTensor q, forward.product(input, layer.query.matrix, WeightRole::Query,
-                                                  index, TapPoint::QRaw));
+  LS_ASSIGN(const DeviceTensor q,
+            forward.product(input, layer.query.matrix, WeightRole::Query, index, TapPoint::QRaw));
   LS_ASSIGN(const DeviceTensor k,
             forward.product(input, layer.key.matrix, WeightRole::Key, index, TapPoint::KRaw));
-  LS_ASSIGN(const DeviceTensor v, forward.product(input, layer.value.matrix, WeightRole::Value,
-                                                  index, TapPoint::VRaw));
+  LS_ASSIGN(const DeviceTensor v,
+            forward.product(input, layer.value.matrix, WeightRole::Value, index, TapPoint::VRaw));
   LS_ASSIGN(const DeviceTensor q_rot, rotate(forward, index, q, k, v));
   LS_ASSIGN(const DeviceTensor attended, attend(forward, index, q_rot));
   return forward.product({attended, TapPoint::Attn}, layer.attn_output.matrix,
