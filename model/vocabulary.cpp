@@ -1,6 +1,7 @@
 #include "model/vocabulary.h"
 
 #include <algorithm>
+#include <array>
 
 #include "base/check.h"
 
@@ -12,6 +13,36 @@ base::Error entry_error(const GgufFile& gguf, std::string_view key, std::string 
   error.where = key;
   if (const GgufEntry* entry = gguf.find(key)) error.offset = entry->offset_bytes;
   return error;
+}
+
+// llama.cpp (llama-vocab.cpp, special_eog_ids) knows these by their text and overrides their type:
+// files in use mark some of them as user-defined (Gemma 3: "</s>").
+bool ends_generation(std::string_view text) {
+  constexpr auto kTexts = std::to_array<std::string_view>({
+      "<|eot_id|>",
+      "<|im_end|>",
+      "<|end|>",
+      "<|return|>",
+      "<|call|>",
+      "<|flush|>",
+      "<|calls|>",
+      "<end_of_turn>",
+      "<|endoftext|>",
+      "</s>",
+      "<|eom_id|>",
+      "<EOT>",
+      "_<EOT>",
+      "[EOT]",
+      "[EOS]",
+      "<|end_of_text|>",
+      "<end_of_utterance>",
+      "<eos>",
+      "<turn|>",
+      "<|tool_response>",
+      "<\uff5cend\u2581of\u2581sentence\uff5c>",
+      "[e~[",
+  });
+  return std::find(kTexts.begin(), kTexts.end(), text) != kTexts.end();
 }
 
 }  // namespace
@@ -52,7 +83,8 @@ base::Result<Vocabulary> Vocabulary::read(const GgufFile& gguf, const base::Limi
     if (text.empty()) return entry_error(gguf, kTokens, place + " has no text");
     result.begins_.push_back(result.bytes_.size());
     result.bytes_.insert(result.bytes_.end(), text.begin(), text.end());
-    result.kinds_.push_back(static_cast<TokenKind>(type));
+    result.kinds_.push_back(ends_generation(text) ? TokenKind::Control
+                                                  : static_cast<TokenKind>(type));
     const std::string_view stored(result.bytes_.data() + result.begins_.back(), text.size());
     if (!result.ids_.emplace(stored, token).second) {
       return entry_error(

@@ -32,6 +32,8 @@ enum class TokenKind : std::uint8_t {
 class Vocabulary {
  public:
   // tokenizer.ggml.tokens and .token_type. Two tokens of one text, or of no text, are refused.
+  // Tokens whose text llama.cpp takes for an end of generation are control tokens, whatever their
+  // type.
   static base::Result<Vocabulary> read(const GgufFile& gguf, const base::Limits& limits);
 
   std::uint32_t size() const { return static_cast<std::uint32_t>(kinds_.size()); }
