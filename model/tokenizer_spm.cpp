@@ -7,19 +7,13 @@
 #include <queue>
 
 #include "base/check.h"
+#include "model/unicode_classes.h"
 
 namespace lockstep::model {
 namespace {
 
 // U+2581, which stands for a space in the tokens' texts.
 constexpr std::string_view kSpaceMark = "\xe2\x96\x81";
-
-// Characters are cut by their first byte alone, valid or not (llama.cpp, unicode_len_utf8).
-std::size_t character_bytes(std::string_view text) {
-  const auto lead = static_cast<unsigned char>(text.front());
-  const std::size_t stated = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : lead >= 0xc0 ? 2 : 1;
-  return std::min(stated, text.size());
-}
 
 std::string replace_all(std::string_view text, std::string_view from, std::string_view to) {
   std::string result;
@@ -78,7 +72,8 @@ class Merger {
   Merger(std::string_view text, const Vocabulary& vocabulary, const std::vector<float>& scores)
       : text_(text), vocabulary_(vocabulary), scores_(scores) {
     for (std::size_t at = 0; at < text.size(); at += symbols_.back().bytes) {
-      const std::size_t bytes = character_bytes(text.substr(at));
+      // A byte that is no UTF-8 is a symbol by itself, so that it swallows no space mark.
+      const std::size_t bytes = first_character(text.substr(at)).bytes;
       symbols_.push_back({at, bytes, symbols_.size() - 1, symbols_.size() + 1});
     }
     if (symbols_.empty()) return;

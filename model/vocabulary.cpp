@@ -98,6 +98,7 @@ base::Result<Vocabulary> Vocabulary::read(const GgufFile& gguf, const base::Limi
   for (TokenId token = 0; token < result.size(); ++token) {
     if (result.kind(token) == TokenKind::UserDefined) result.add_user_defined(token);
   }
+  result.link_shorter_tokens();
   return result;
 }
 
@@ -117,54 +118,87 @@ std::optional<TokenId> Vocabulary::find(std::string_view text) const {
 }
 
 void Vocabulary::add_user_defined(TokenId token) {
-  std::uint32_t node = 0;
+  std::uint64_t node = 0;
   for (const char c : text(token)) {
     const auto next = static_cast<std::uint32_t>(trie_tokens_.size());
-    const auto [edge, added] = trie_.try_emplace({node, static_cast<unsigned char>(c)}, next);
+    const auto [edge, added] = trie_.try_emplace(node << 8 | static_cast<unsigned char>(c), next);
     if (added) trie_tokens_.emplace_back();
     node = edge->second;
   }
   trie_tokens_[node] = token;
 }
 
-std::vector<Vocabulary::Match> Vocabulary::user_defined_matches(std::string_view text) const {
-  std::vector<Match> matches;
-  if (trie_.empty()) return matches;
-  for (std::size_t begin = 0; begin < text.size(); ++begin) {
-    std::uint32_t node = 0;
-    for (std::size_t at = begin; at < text.size(); ++at) {
-      const auto edge = trie_.find({node, static_cast<unsigned char>(text[at])});
-      if (edge == trie_.end()) break;
-      node = edge->second;
-      if (trie_tokens_[node]) matches.push_back({begin, at + 1 - begin, *trie_tokens_[node]});
-    }
+void Vocabulary::link_shorter_tokens() {
+  for (TokenId token = 0; token < size(); ++token) {
+    if (kind(token) != TokenKind::UserDefined) continue;
+    const std::string_view whole = text(token);
+    const auto shorter = longest_user_defined(whole.substr(0, whole.size() - 1));
+    if (shorter) shorter_.emplace(token, *shorter);
   }
-  return matches;
 }
 
-std::vector<Vocabulary::Fragment> Vocabulary::split(std::string_view text) const {
-  std::vector<Match> matches = user_defined_matches(text);
-  std::stable_sort(matches.begin(), matches.end(),
-                   [](const Match& a, const Match& b) { return a.bytes > b.bytes; });
-  std::vector<bool> taken(matches.empty() ? 0 : text.size());
+std::optional<TokenId> Vocabulary::longest_user_defined(std::string_view text) const {
+  std::optional<TokenId> longest;
+  std::uint64_t node = 0;
+  for (const char c : text) {
+    const auto edge = trie_.find(node << 8 | static_cast<unsigned char>(c));
+    if (edge == trie_.end()) break;
+    node = edge->second;
+    if (trie_tokens_[node]) longest = trie_tokens_[node];
+  }
+  return longest;
+}
+
+// Each place has one match in the heap at a time: its longest, and a shorter one only when that
+// is in the way of what was taken before.
+std::vector<Vocabulary::Match> Vocabulary::user_defined_matches(std::string_view text) const {
+  if (trie_.empty()) return {};
+  const auto bytes_of = [this](const Match& match) { return this->text(match.token).size(); };
+  const auto comes_later = [&](const Match& a, const Match& b) {
+    const std::size_t a_bytes = bytes_of(a), b_bytes = bytes_of(b);
+    return a_bytes != b_bytes ? a_bytes < b_bytes : a.begin > b.begin;
+  };
+  std::vector<Match> heap;
+  for (std::size_t begin = 0; begin < text.size(); ++begin) {
+    if (const auto token = longest_user_defined(text.substr(begin)))
+      heap.push_back({begin, *token});
+  }
+  std::make_heap(heap.begin(), heap.end(), comes_later);
+  std::vector<bool> taken(heap.empty() ? 0 : text.size());
   std::vector<Match> kept;
-  for (const Match& match : matches) {
+  while (!heap.empty()) {
+    std::pop_heap(heap.begin(), heap.end(), comes_later);
+    const Match match = heap.back();
+    heap.pop_back();
+    if (taken[match.begin]) continue;
+    const std::size_t end = match.begin + bytes_of(match);
     // What was taken before is at least as long, so an overlap shows at one of the two ends.
-    if (taken[match.begin] || taken[match.begin + match.bytes - 1]) continue;
-    for (std::size_t i = 0; i < match.bytes; ++i) taken[match.begin + i] = true;
+    if (taken[end - 1]) {
+      const auto shorter = shorter_.find(match.token);
+      if (shorter == shorter_.end()) continue;
+      heap.push_back({match.begin, shorter->second});
+      std::push_heap(heap.begin(), heap.end(), comes_later);
+      continue;
+    }
+    for (std::size_t i = match.begin; i < end; ++i) taken[i] = true;
     kept.push_back(match);
   }
   std::sort(kept.begin(), kept.end(),
             [](const Match& a, const Match& b) { return a.begin < b.begin; });
+  return kept;
+}
+
+std::vector<Vocabulary::Fragment> Vocabulary::split(std::string_view text) const {
   std::vector<Fragment> fragments;
   std::size_t at = 0;
   const auto add_text = [&](std::size_t end) {
     if (end > at) fragments.push_back({text.substr(at, end - at), std::nullopt});
   };
-  for (const Match& match : kept) {
+  for (const Match& match : user_defined_matches(text)) {
+    const std::size_t bytes = this->text(match.token).size();
     add_text(match.begin);
-    fragments.push_back({text.substr(match.begin, match.bytes), match.token});
-    at = match.begin + match.bytes;
+    fragments.push_back({text.substr(match.begin, bytes), match.token});
+    at = match.begin + bytes;
   }
   add_text(text.size());
   return fragments;

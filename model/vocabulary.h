@@ -4,12 +4,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -48,16 +46,18 @@ class Vocabulary {
     std::optional<TokenId> token;
   };
   // User-defined tokens are found in a text before it is tokenized: longer ones first, then from
-  // left to right (llama.cpp, tokenizer_st_partition). Linear in the text's length, times the
-  // longest user-defined token.
+  // left to right (llama.cpp, tokenizer_st_partition). Time O(n (log n + longest of them)), memory
+  // O(n).
   std::vector<Fragment> split(std::string_view text) const;
 
  private:
   struct Match {
-    std::size_t begin = 0, bytes = 0;
+    std::size_t begin = 0;
     TokenId token = 0;
   };
   void add_user_defined(TokenId token);
+  void link_shorter_tokens();
+  std::optional<TokenId> longest_user_defined(std::string_view text) const;
   std::vector<Match> user_defined_matches(std::string_view text) const;
 
   std::vector<char> bytes_;          // all texts, one after the other
@@ -65,9 +65,11 @@ class Vocabulary {
   std::vector<TokenKind> kinds_;
   std::unordered_map<std::string_view, TokenId> ids_;  // looked up only; views into bytes_
   std::size_t longest_bytes_ = 0;
-  // Trie of the user-defined tokens: (node, byte) -> node; the root is 0.
-  std::map<std::pair<std::uint32_t, unsigned char>, std::uint32_t> trie_;
+  // Trie of the user-defined tokens: node << 8 | byte -> node; the root is 0. Looked up only.
+  std::unordered_map<std::uint64_t, std::uint32_t> trie_;
   std::vector<std::optional<TokenId>> trie_tokens_ = {std::nullopt};
+  // The longest user-defined token that begins a user-defined token and is shorter than it.
+  std::unordered_map<TokenId, TokenId> shorter_;
 };
 
 }  // namespace lockstep::model
