@@ -192,20 +192,20 @@ void tensor_core_replays(benchmark::State& state) {
 }
 BENCHMARK(tensor_core_replays)->Arg(16)->Arg(8);
 
-// Widening alone; one row of 8192 values, in cache.
+// Widening alone; one row of 2048 values, in cache.
 void decode_blocks(benchmark::State& state) {
   const auto dtype = static_cast<DType>(state.range(0));
   base::Prng prng(4);
-  const RandomMatrix matrix(dtype, 1, 8192, prng);
+  const RandomMatrix matrix(dtype, 1, 2048, prng);
   const Weight w = open(matrix, static_cast<WeightPrecision>(state.range(1)));
-  std::vector<double> row(8192);
+  std::vector<double> row(2048);
   for (auto _ : state) {
     w.row(0, row);
     benchmark::DoNotOptimize(row.data());
   }
   const std::string precision = state.range(1) == 1 ? "" : " to f16";
   state.SetLabel(std::string(model::name(dtype)) + precision);
-  state.counters["values/s"] = benchmark::Counter(8192 * static_cast<double>(state.iterations()),
+  state.counters["values/s"] = benchmark::Counter(2048 * static_cast<double>(state.iterations()),
                                                   benchmark::Counter::kIsRate);
 }
 void decode_arguments(benchmark::internal::Benchmark* decode) {

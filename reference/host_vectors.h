@@ -31,4 +31,9 @@ HostVectors host_vectors();
 #define LS_TARGET_END LS_TARGET_PRAGMA(GCC pop_options)
 #endif
 #define LS_TARGET_BEGIN_AVX2 LS_TARGET_BEGIN("avx2")
+#if defined(__clang__)
 #define LS_TARGET_BEGIN_AVX512 LS_TARGET_BEGIN("avx512f,avx512bw,avx512dq,avx512vl")
+#else
+#define LS_TARGET_BEGIN_AVX512 \
+  LS_TARGET_BEGIN("avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512")
+#endif
