@@ -75,13 +75,19 @@ base::Status launch_attention_prefill(const LaunchContext& context,
   // scale * log2(e), rounded once.
   const float scale_log2e =
       static_cast<float>(static_cast<double>(args.scale) * 1.4426950408889634074);
+  // key / page_size as a product: exact for key * page_size <= 2^32.
+  LS_CHECK(kv.page_size >= 2);
+  LS_CHECK(std::uint64_t{args.table_stride} * kv.page_size * kv.page_size <=
+           (std::uint64_t{1} << 32));
+  const std::uint32_t page_reciprocal =
+      static_cast<std::uint32_t>(((std::uint64_t{1} << 32) + kv.page_size - 1) / kv.page_size);
   LS_ASSIGN(const device::Kernel kernel, context.kernels.find("attention_prefill", entry(args)));
   device::Parameters parameters;
   parameters.add(args.q).add(args.k_pool).add(args.v_pool).add(args.block_tables);
   parameters.add(args.query_starts).add(args.first_positions).add(args.out);
   parameters.add(format_code(args.out_format)).add(args.table_stride).add(args.head_count);
-  parameters.add(kv.kv_head_count).add(kv.head_size).add(kv.page_size).add(args.window);
-  parameters.add(scale_log2e);
+  parameters.add(kv.kv_head_count).add(kv.head_size).add(kv.page_size).add(page_reciprocal);
+  parameters.add(args.window).add(scale_log2e);
   return context.kernels.device().launch(
       kernel,
       {.grid = {divide_up(args.max_segment_rows * group, kBlockM), kv.kv_head_count, args.segments},

@@ -38,7 +38,9 @@ struct PrefillParameters {
   const std::uint32_t *query_starts, *first_positions;
   void* out;
   Format out_format;
-  std::uint32_t table_stride, head_count, kv_head_count, head_size, page_size, window;
+  std::uint32_t table_stride, head_count, kv_head_count, head_size, page_size;
+  std::uint32_t page_reciprocal;  // ceil(2^32 / page_size)
+  std::uint32_t window;
   float scale_log2e;
 };
 
@@ -105,9 +107,10 @@ __device__ __forceinline__ void copy_cells(const PrefillParameters& p, const Blo
     const std::uint32_t n = i / S::kUnits, unit = i % S::kUnits;
     const std::uint32_t key = first_key + n;
     const std::uint32_t in_range = min(max(key, block.key_begin), block.key_end - 1);
-    const std::uint32_t page = static_cast<std::uint32_t>(__ldg(pages + in_range / p.page_size));
-    const std::uint32_t row =
-        (page * p.kv_head_count + block.kv_head) * p.page_size + in_range % p.page_size;
+    const std::uint32_t page_index = __umulhi(in_range, p.page_reciprocal);  // in_range / page_size
+    const std::uint32_t page = static_cast<std::uint32_t>(__ldg(pages + page_index));
+    const std::uint32_t row = (page * p.kv_head_count + block.kv_head) * p.page_size +
+                              (in_range - page_index * p.page_size);
     const std::uint16_t* from = pool + std::uint64_t{row} * p.head_size + unit * 8;
     copy_async_16(shared + n * S::kStride + unit * 16, from,
                   key == in_range && unit * 8 < p.head_size);
@@ -341,18 +344,19 @@ __device__ __forceinline__ void attention_prefill(const PrefillParameters& p) {
 }  // namespace
 }  // namespace lockstep::kernels
 
-#define LOCKSTEP_PREFILL(name, format, head, tile)                                                 \
-  extern "C" __global__ void __launch_bounds__(128) name(                                          \
-      const std::uint16_t* q, const std::uint16_t* k_pool, const std::uint16_t* v_pool,            \
-      const std::int32_t* block_tables, const std::uint32_t* query_starts,                         \
-      const std::uint32_t* first_positions, void* out, std::uint32_t out_format,                   \
-      std::uint32_t table_stride, std::uint32_t head_count, std::uint32_t kv_head_count,           \
-      std::uint32_t head_size, std::uint32_t page_size, std::uint32_t window, float scale_log2e) { \
-    using namespace lockstep::kernels;                                                             \
-    attention_prefill<format, head, tile>({q, k_pool, v_pool, block_tables, query_starts,          \
-                                           first_positions, out, static_cast<Format>(out_format),  \
-                                           table_stride, head_count, kv_head_count, head_size,     \
-                                           page_size, window, scale_log2e});                       \
+#define LOCKSTEP_PREFILL(name, format, head, tile)                                                \
+  extern "C" __global__ void __launch_bounds__(128)                                               \
+      name(const std::uint16_t* q, const std::uint16_t* k_pool, const std::uint16_t* v_pool,      \
+           const std::int32_t* block_tables, const std::uint32_t* query_starts,                   \
+           const std::uint32_t* first_positions, void* out, std::uint32_t out_format,             \
+           std::uint32_t table_stride, std::uint32_t head_count, std::uint32_t kv_head_count,     \
+           std::uint32_t head_size, std::uint32_t page_size, std::uint32_t page_reciprocal,       \
+           std::uint32_t window, float scale_log2e) {                                             \
+    using namespace lockstep::kernels;                                                            \
+    attention_prefill<format, head, tile>({q, k_pool, v_pool, block_tables, query_starts,         \
+                                           first_positions, out, static_cast<Format>(out_format), \
+                                           table_stride, head_count, kv_head_count, head_size,    \
+                                           page_size, page_reciprocal, window, scale_log2e});     \
   }
 #define LOCKSTEP_PREFILL_HEADS(prefix, format)         \
   LOCKSTEP_PREFILL(prefix##_head_32, format, 32, 64)   \
