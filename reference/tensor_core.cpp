@@ -223,17 +223,18 @@ ChainState chain_of_values(const trace::TensorCoreInfo& info, model::DType forma
       std::bit_cast<double>(static_cast<std::uint64_t>(1023 + info.exponent_floor) << 52);
   const double losses = static_cast<double>(block + 1) * kOwnRounding;
   ChainState state{c, 0, c == 0 ? kNoBits : lowest_bit(c)};
-  bool claimed = true;
+  bool claimed = std::isfinite(c);
   for (std::size_t first = 0; first < a.size(); first += block) {
     const double reach = std::abs(state.sum) + state.radius;
     double largest = reach > 0 ? std::max(power_of_two_below(reach), 0x1p-126) : 0;
     for (std::size_t k = first; k < std::min(first + block, a.size()); ++k) {
-      if (a[k] == 0 || b[k] == 0) continue;
+      const double product = a[k] * b[k];  // exact
+      if (product == 0) continue;
       const double top =
           std::max(power_of_two_below(a[k]), least) * std::max(power_of_two_below(b[k]), least);
       largest = std::max(largest, top);
       state.lowest = std::min(state.lowest, lowest_bit(a[k]) * lowest_bit(b[k]));
-      state.sum += a[k] * b[k];
+      state.sum += product;
     }
     if (largest == 0) continue;
     const double unit = std::max(largest, floor) * fraction;
