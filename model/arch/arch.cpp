@@ -133,20 +133,37 @@ std::vector<WeightRole> layer_roles(const ModelConfig& config) {
   return roles;
 }
 
+WeightSpec weight_spec(const ModelConfig& config, WeightRole role, std::uint32_t layer,
+                       FileFormat format) {
+  return {role, layer, weight_name(config.arch, role, layer, format), weight_shape(config, role)};
+}
+
 }  // namespace
 
-std::vector<WeightSpec> weight_specs(const ModelConfig& config, FileFormat format) {
+std::vector<WeightSpec> model_weight_specs(const ModelConfig& config, FileFormat format) {
+  std::vector<WeightRole> roles = {WeightRole::TokenEmbedding, WeightRole::FinalNorm};
+  if (!config.tied_embeddings) roles.push_back(WeightRole::Head);
   std::vector<WeightSpec> specs;
-  const auto add = [&](WeightRole role, std::uint32_t layer) {
-    specs.push_back(
-        {role, layer, weight_name(config.arch, role, layer, format), weight_shape(config, role)});
-  };
-  add(WeightRole::TokenEmbedding, 0);
-  for (std::uint32_t layer = 0; layer < config.layer_count; ++layer) {
-    for (const WeightRole role : layer_roles(config)) add(role, layer);
+  for (const WeightRole role : roles) specs.push_back(weight_spec(config, role, 0, format));
+  return specs;
+}
+
+std::vector<WeightSpec> layer_weight_specs(const ModelConfig& config, FileFormat format,
+                                           std::uint32_t layer) {
+  std::vector<WeightSpec> specs;
+  for (const WeightRole role : layer_roles(config)) {
+    specs.push_back(weight_spec(config, role, layer, format));
   }
-  add(WeightRole::FinalNorm, 0);
-  if (!config.tied_embeddings) add(WeightRole::Head, 0);
+  return specs;
+}
+
+std::vector<WeightSpec> weight_specs(const ModelConfig& config, FileFormat format) {
+  std::vector<WeightSpec> specs = model_weight_specs(config, format);
+  for (std::uint32_t layer = 0; layer < config.layer_count; ++layer) {
+    for (WeightSpec& spec : layer_weight_specs(config, format, layer)) {
+      specs.push_back(std::move(spec));
+    }
+  }
   return specs;
 }
 

@@ -33,7 +33,11 @@ struct WeightSpec {
   std::string name;                  // in the file
   std::vector<std::uint64_t> shape;  // outermost axis first
 };
-// All tensors that a model of this config consists of, in a fixed order (a tied head has none).
+// The tensors that a model of this config consists of, in a fixed order: those of the whole model
+// (a tied head has none), those of one layer, and all of them.
+std::vector<WeightSpec> model_weight_specs(const ModelConfig& config, FileFormat format);
+std::vector<WeightSpec> layer_weight_specs(const ModelConfig& config, FileFormat format,
+                                           std::uint32_t layer);
 std::vector<WeightSpec> weight_specs(const ModelConfig& config, FileFormat format);
 
 using WeightMap = std::map<std::pair<WeightRole, std::uint32_t>, const TensorInfo*>;

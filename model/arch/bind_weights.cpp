@@ -90,16 +90,24 @@ base::Result<WeightMap> bind_weights(const ModelConfig& config, const TensorTabl
                                      FileFormat format, const std::string& file) {
   WeightMap weights;
   std::set<std::string_view> used;
-  for (const WeightSpec& spec : weight_specs(config, format)) {
-    const TensorInfo* tensor = tensors.find(spec.name);
-    if (tensor == nullptr) {
-      base::Error error = base::input_error(file, "this tensor is missing");
-      error.where = "tensor " + spec.name;
-      return error;
+  const auto bind = [&](const std::vector<WeightSpec>& specs) -> base::Status {
+    for (const WeightSpec& spec : specs) {
+      const TensorInfo* tensor = tensors.find(spec.name);
+      if (tensor == nullptr) {
+        base::Error error = base::input_error(file, "this tensor is missing");
+        error.where = "tensor " + spec.name;
+        return error;
+      }
+      LS_TRY(check(spec, *tensor, file));
+      used.insert(tensor->name);
+      weights.emplace(std::pair(spec.role, spec.layer), tensor);
     }
-    LS_TRY(check(spec, *tensor, file));
-    used.insert(tensor->name);
-    weights.emplace(std::pair(spec.role, spec.layer), tensor);
+    return base::Ok{};
+  };
+  LS_TRY(bind(model_weight_specs(config, format)));
+  // Layer by layer: a wrong layer count ends at the first layer that isn't there.
+  for (std::uint32_t layer = 0; layer < config.layer_count; ++layer) {
+    LS_TRY(bind(layer_weight_specs(config, format, layer)));
   }
   if (!config.rope_frequency_divisors.empty()) used.insert("rope_freqs.weight");
   for (const auto& [label, tensor] : tensors.all()) {
