@@ -48,11 +48,11 @@ __device__ __forceinline__ void embed_rows(const unsigned char* __restrict__ tab
 }  // namespace
 }  // namespace lockstep::kernels
 
-#define LOCKSTEP_EMBED_ROWS(suffix, decoder)                                                     \
-  extern "C" __global__ void __launch_bounds__(128)                                              \
-      embed_rows_##suffix(const unsigned char* table, const std::uint32_t* tokens, float* out,   \
-                          unsigned columns, unsigned tile_bytes, float scale) {                  \
-    lockstep::kernels::embed_rows<lockstep::kernels::decoder>(table, tokens, out, columns,       \
-                                                              tile_bytes, scale);                \
+#define LOCKSTEP_EMBED_ROWS(suffix, decoder)                                                   \
+  extern "C" __global__ void __launch_bounds__(128)                                            \
+      embed_rows_##suffix(const unsigned char* table, const std::uint32_t* tokens, float* out, \
+                          unsigned columns, unsigned tile_bytes, float scale) {                \
+    lockstep::kernels::embed_rows<lockstep::kernels::decoder>(table, tokens, out, columns,     \
+                                                              tile_bytes, scale);              \
   }
 LOCKSTEP_WEIGHT_TILES(LOCKSTEP_EMBED_ROWS)

@@ -55,12 +55,11 @@ base::Status launch_gemm(const LaunchContext& context, const GemmArgs& args) {
     parameters.add(args.x + std::uint64_t{first} * weight.columns * 2).add(weight.data);
     parameters.add(args.y + std::uint64_t{first} * weight.rows * 4).add(rows).add(weight.rows);
     parameters.add(weight.columns).add(static_cast<std::uint32_t>(tile_bytes));
-    LS_TRY(context.kernels.device().launch(
-        kernel,
-        {.grid = {divide_up(weight.rows, kBlockOutputs), passes},
-         .block = {32, 4},
-         .stream = context.stream},
-        parameters.bytes()));
+    LS_TRY(context.kernels.device().launch(kernel,
+                                           {.grid = {divide_up(weight.rows, kBlockOutputs), passes},
+                                            .block = {32, 4},
+                                            .stream = context.stream},
+                                           parameters.bytes()));
     first += rows;
   }
   return base::Ok{};

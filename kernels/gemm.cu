@@ -24,10 +24,10 @@ namespace lockstep::kernels {
 namespace {
 
 inline constexpr unsigned kWarps = 4;
-inline constexpr unsigned kWarpTiles = 2;                              // of 8 outputs
-inline constexpr unsigned kStageColumns = 64;                          // of x
-inline constexpr unsigned kStageStride = (kStageColumns + 8) * 2;      // bytes
-inline constexpr unsigned kWeightStride = (kChunkColumns + 8) * 2;     // bytes
+inline constexpr unsigned kWarpTiles = 2;                           // of 8 outputs
+inline constexpr unsigned kStageColumns = 64;                       // of x
+inline constexpr unsigned kStageStride = (kStageColumns + 8) * 2;   // bytes
+inline constexpr unsigned kWeightStride = (kChunkColumns + 8) * 2;  // bytes
 inline constexpr unsigned kWarpBytes = kWarpTiles * kTileOutputs * kWeightStride;
 
 // load_matrices at a constant offset.
@@ -124,10 +124,10 @@ __device__ __forceinline__ void gemm(const std::uint16_t* __restrict__ x,
   }
   // The four 8 x 8 matrices of B: (tile 0, k 0 .. 7), (tile 0, k 8 .. 15), then tile 1; of A: rows
   // 0 .. 7, rows 8 .. 15, then both for k 8 .. 15.
-  const std::uint32_t b_address = shared_address(own) +
-                                  (lane / 16 * 8 + lane % 8) * kWeightStride + lane / 8 % 2 * 16;
-  const std::uint32_t a_address = shared_address(x_shared) + lane % 16 * kStageStride +
-                                  lane / 16 * 16;
+  const std::uint32_t b_address =
+      shared_address(own) + (lane / 16 * 8 + lane % 8) * kWeightStride + lane / 8 % 2 * 16;
+  const std::uint32_t a_address =
+      shared_address(x_shared) + lane % 16 * kStageStride + lane / 16 * 16;
   float acc[kRowTiles][kWarpTiles][4] = {};
   Stages<kRowTiles> stages(x, x_shared, rows, columns, first_row);
   const auto multiply = [&](auto buffer) {
@@ -160,8 +160,8 @@ __device__ __forceinline__ void gemm(const std::uint16_t* __restrict__ x,
                                         in_tiles && column + lane * kSlotColumns < columns);
       }
       Tile::advance(cursors[t], 1);
-      put_weights<Tile, kFormat>(
-          raw, own + t * kTileOutputs * kWeightStride + lane * kSlotColumns * 2);
+      put_weights<Tile, kFormat>(raw,
+                                 own + t * kTileOutputs * kWeightStride + lane * kSlotColumns * 2);
     }
     __syncwarp();
     // Each stage: its copies have come, for all threads; all threads are done with the other
@@ -204,18 +204,18 @@ __device__ __forceinline__ void gemm(const std::uint16_t* __restrict__ x,
 }  // namespace
 }  // namespace lockstep::kernels
 
-#define LOCKSTEP_GEMM_ROWS(suffix, decoder, name, format, row_tiles, row_count)                 \
-  extern "C" __global__ void __launch_bounds__(128) gemm_##suffix##_##name##_m##row_count(      \
-      const std::uint16_t* x, const unsigned char* weight, float* y, unsigned rows,             \
-      unsigned outputs, unsigned columns, unsigned tile_bytes) {                                \
-    using namespace lockstep::kernels;                                                          \
-    gemm<decoder, format, row_tiles>(x, weight, y, rows, outputs, columns, tile_bytes);         \
+#define LOCKSTEP_GEMM_ROWS(suffix, decoder, name, format, row_tiles, row_count)            \
+  extern "C" __global__ void __launch_bounds__(128) gemm_##suffix##_##name##_m##row_count( \
+      const std::uint16_t* x, const unsigned char* weight, float* y, unsigned rows,        \
+      unsigned outputs, unsigned columns, unsigned tile_bytes) {                           \
+    using namespace lockstep::kernels;                                                     \
+    gemm<decoder, format, row_tiles>(x, weight, y, rows, outputs, columns, tile_bytes);    \
   }
-#define LOCKSTEP_GEMM_FORMAT(suffix, decoder, name, format)        \
-  LOCKSTEP_GEMM_ROWS(suffix, decoder, name, format, 1, 16)         \
-  LOCKSTEP_GEMM_ROWS(suffix, decoder, name, format, 2, 32)         \
+#define LOCKSTEP_GEMM_FORMAT(suffix, decoder, name, format) \
+  LOCKSTEP_GEMM_ROWS(suffix, decoder, name, format, 1, 16)  \
+  LOCKSTEP_GEMM_ROWS(suffix, decoder, name, format, 2, 32)  \
   LOCKSTEP_GEMM_ROWS(suffix, decoder, name, format, 4, 64)
-#define LOCKSTEP_GEMM(suffix, decoder)                             \
-  LOCKSTEP_GEMM_FORMAT(suffix, decoder, f16, Format::F16)          \
+#define LOCKSTEP_GEMM(suffix, decoder)                    \
+  LOCKSTEP_GEMM_FORMAT(suffix, decoder, f16, Format::F16) \
   LOCKSTEP_GEMM_FORMAT(suffix, decoder, bf16, Format::BF16)
 LOCKSTEP_WEIGHT_TILES(LOCKSTEP_GEMM)

@@ -150,12 +150,12 @@ __device__ __forceinline__ void gemv(const float* __restrict__ x,
 }  // namespace
 }  // namespace lockstep::kernels
 
-#define LOCKSTEP_GEMV_ROWS(suffix, decoder, row_count)                                          \
-  extern "C" __global__ void __launch_bounds__(128) gemv_##suffix##_r##row_count(               \
-      const float* x, const unsigned char* weight, float* y, unsigned rows, unsigned outputs,   \
-      unsigned columns, unsigned tile_bytes, unsigned split) {                                  \
-    using namespace lockstep::kernels;                                                          \
-    gemv<decoder, row_count>(x, weight, y, rows, outputs, columns, tile_bytes, split);          \
+#define LOCKSTEP_GEMV_ROWS(suffix, decoder, row_count)                                        \
+  extern "C" __global__ void __launch_bounds__(128) gemv_##suffix##_r##row_count(             \
+      const float* x, const unsigned char* weight, float* y, unsigned rows, unsigned outputs, \
+      unsigned columns, unsigned tile_bytes, unsigned split) {                                \
+    using namespace lockstep::kernels;                                                        \
+    gemv<decoder, row_count>(x, weight, y, rows, outputs, columns, tile_bytes, split);        \
   }
 #define LOCKSTEP_GEMV(suffix, decoder)   \
   LOCKSTEP_GEMV_ROWS(suffix, decoder, 1) \

@@ -23,16 +23,6 @@ uint32_t slot_count(uint32_t columns) {
   return columns / kSlotColumns + (columns % kSlotColumns != 0 ? 1 : 0);
 }
 
-// Codes of a tile: codes[o * stride + k], stride = columns filled up to whole slots.
-struct Codes {
-  uint8_t* data;
-  uint64_t stride;
-  uint8_t* row(uint32_t output) const { return data + output * stride; }
-  uint8_t& at(uint32_t output, uint64_t slot, uint32_t i) const {
-    return data[output * stride + slot * kSlotColumns + i];
-  }
-};
-
 uint32_t load_word(const uint8_t* from) {
   uint32_t word;
   std::memcpy(&word, from, sizeof word);
@@ -40,24 +30,53 @@ uint32_t load_word(const uint8_t* from) {
 }
 void store_word(uint8_t* to, uint32_t word) { std::memcpy(to, &word, sizeof word); }
 
+// Codes of a tile, a byte each: output o's from data + o * stride on, filled up to whole slots.
+struct Codes {
+  uint8_t* data;
+  uint64_t stride;
+  uint8_t* row(uint32_t output) const { return data + output * stride; }
+  // The 4 codes of a slot, column i in byte i.
+  uint32_t slot(uint32_t output, uint64_t s) const {
+    return load_word(data + output * stride + s * kSlotColumns);
+  }
+  void put(uint32_t output, uint64_t s, uint32_t four) const {
+    store_word(data + output * stride + s * kSlotColumns, four);
+  }
+};
+uint32_t byte_of(uint32_t word, uint32_t i) { return word >> (8 * i) & 0xff; }
+
+// Rows of 4 bytes to columns.
+void transpose(uint32_t (&words)[4]) {
+  const uint32_t low01 = (words[0] & 0x00ff00ff) | (words[1] & 0x00ff00ff) << 8;
+  const uint32_t high01 = (words[0] >> 8 & 0x00ff00ff) | (words[1] & 0xff00ff00);
+  const uint32_t low23 = (words[2] & 0x00ff00ff) | (words[3] & 0x00ff00ff) << 8;
+  const uint32_t high23 = (words[2] >> 8 & 0x00ff00ff) | (words[3] & 0xff00ff00);
+  words[0] = (low01 & 0xffff) | low23 << 16;
+  words[2] = low01 >> 16 | (low23 & 0xffff0000);
+  words[1] = (high01 & 0xffff) | high23 << 16;
+  words[3] = high01 >> 16 | (high23 & 0xffff0000);
+}
+
 // Fields of words. pack*: codes of all slots -> quants planes; unpack*: back.
 
 void pack4(const Codes& codes, uint32_t slots, uint8_t* plane) {
   for (uint64_t s = 0; s < slots; ++s) {
-    uint32_t words[4] = {};
-    for (uint32_t o = 0; o < kOutputs; ++o) {
-      for (uint32_t i = 0; i < 4; ++i) words[i] |= uint32_t{codes.at(o, s, i)} << (4 * o);
+    uint32_t words[4];
+    for (uint32_t p = 0; p < 4; ++p) {
+      words[p] = codes.slot(2 * p, s) | codes.slot(2 * p + 1, s) << 4;
     }
+    transpose(words);
     std::memcpy(plane + 16 * s, words, 16);
   }
 }
 void unpack4(const Codes& codes, uint32_t slots, const uint8_t* plane) {
   for (uint64_t s = 0; s < slots; ++s) {
-    for (uint32_t i = 0; i < 4; ++i) {
-      const uint32_t word = load_word(plane + 16 * s + 4 * i);
-      for (uint32_t o = 0; o < kOutputs; ++o) {
-        codes.at(o, s, i) = static_cast<uint8_t>((word >> (4 * o)) & 15);
-      }
+    uint32_t words[4];
+    std::memcpy(words, plane + 16 * s, 16);
+    transpose(words);
+    for (uint32_t p = 0; p < 4; ++p) {
+      codes.put(2 * p, s, words[p] & 0x0f0f0f0f);
+      codes.put(2 * p + 1, s, words[p] >> 4 & 0x0f0f0f0f);
     }
   }
 }
@@ -67,13 +86,14 @@ void pack5(const Codes& codes, uint32_t slots, uint8_t* plane) {
   for (uint64_t s = 0; s < slots; ++s) {
     uint32_t words[5] = {};
     for (uint32_t o = 0; o < 6; ++o) {
-      for (uint32_t i = 0; i < 4; ++i) words[i] |= uint32_t{codes.at(o, s, i)} << (5 * o);
+      const uint32_t four = codes.slot(o, s);
+      for (uint32_t i = 0; i < 4; ++i) words[i] |= byte_of(four, i) << (5 * o);
     }
+    const uint32_t six = codes.slot(6, s), seven = codes.slot(7, s);
     for (uint32_t i = 0; i < 3; ++i) {
-      words[4] |= uint32_t{codes.at(6, s, i)} << (10 * i);
-      words[4] |= uint32_t{codes.at(7, s, i)} << (10 * i + 5);
+      words[4] |= (byte_of(six, i) | byte_of(seven, i) << 5) << (10 * i);
     }
-    const uint32_t rest = codes.at(6, s, 3) | uint32_t{codes.at(7, s, 3)} << 5;
+    const uint32_t rest = byte_of(six, 3) | byte_of(seven, 3) << 5;
     for (uint32_t n = 0; n < 5; ++n) words[n] |= ((rest >> (8 - 2 * n)) & 3) << 30;
     std::memcpy(plane + 16 * s, words, 16);
     store_word(fifth + 4 * s, words[4]);
@@ -86,18 +106,18 @@ void unpack5(const Codes& codes, uint32_t slots, const uint8_t* plane) {
     std::memcpy(words, plane + 16 * s, 16);
     words[4] = load_word(fifth + 4 * s);
     for (uint32_t o = 0; o < 6; ++o) {
-      for (uint32_t i = 0; i < 4; ++i) {
-        codes.at(o, s, i) = static_cast<uint8_t>((words[i] >> (5 * o)) & 31);
-      }
+      uint32_t four = 0;
+      for (uint32_t i = 0; i < 4; ++i) four |= (words[i] >> (5 * o) & 31) << (8 * i);
+      codes.put(o, s, four);
     }
-    for (uint32_t i = 0; i < 3; ++i) {
-      codes.at(6, s, i) = static_cast<uint8_t>((words[4] >> (10 * i)) & 31);
-      codes.at(7, s, i) = static_cast<uint8_t>((words[4] >> (10 * i + 5)) & 31);
-    }
-    uint32_t rest = 0;
+    uint32_t rest = 0, six = 0, seven = 0;
     for (const uint32_t word : words) rest = rest << 2 | word >> 30;
-    codes.at(6, s, 3) = static_cast<uint8_t>(rest & 31);
-    codes.at(7, s, 3) = static_cast<uint8_t>(rest >> 5);
+    for (uint32_t i = 0; i < 3; ++i) {
+      six |= (words[4] >> (10 * i) & 31) << (8 * i);
+      seven |= (words[4] >> (10 * i + 5) & 31) << (8 * i);
+    }
+    codes.put(6, s, six | (rest & 31) << 24);
+    codes.put(7, s, seven | rest >> 5 << 24);
   }
 }
 
@@ -105,12 +125,17 @@ void pack6(const Codes& codes, uint32_t slots, uint8_t* plane) {
   uint8_t* second = plane + uint64_t{16} * slots;
   for (uint64_t s = 0; s < slots; ++s) {
     uint32_t words[6] = {};
-    for (uint32_t g = 0; g < 2; ++g) {
-      for (uint32_t f = 0; f < 15; ++f) {
-        words[3 * g + f / 5] |= uint32_t{codes.at(f % 8, s, 2 * g + f / 8)} << (6 * (f % 5));
+    for (uint32_t o = 0; o < kOutputs; ++o) {
+      const uint32_t four = codes.slot(o, s);
+      for (uint32_t i = 0; i < 4; ++i) {
+        const uint32_t field = 8 * (i % 2) + o, q = byte_of(four, i);
+        uint32_t* three = words + 3 * (i / 2);
+        if (field < 15) {
+          three[field / 5] |= q << (6 * (field % 5));
+        } else {
+          for (uint32_t n = 0; n < 3; ++n) three[n] |= ((q >> (4 - 2 * n)) & 3) << 30;
+        }
       }
-      const uint32_t rest = codes.at(7, s, 2 * g + 1);
-      for (uint32_t n = 0; n < 3; ++n) words[3 * g + n] |= ((rest >> (4 - 2 * n)) & 3) << 30;
     }
     std::memcpy(plane + 16 * s, words, 16);
     std::memcpy(second + 8 * s, words + 4, 8);
@@ -122,35 +147,39 @@ void unpack6(const Codes& codes, uint32_t slots, const uint8_t* plane) {
     uint32_t words[6];
     std::memcpy(words, plane + 16 * s, 16);
     std::memcpy(words + 4, second + 8 * s, 8);
-    for (uint32_t g = 0; g < 2; ++g) {
-      const uint32_t* three = words + 3 * g;
-      for (uint32_t f = 0; f < 15; ++f) {
-        codes.at(f % 8, s, 2 * g + f / 8) =
-            static_cast<uint8_t>((three[f / 5] >> (6 * (f % 5))) & 63);
+    for (uint32_t o = 0; o < kOutputs; ++o) {
+      uint32_t four = 0;
+      for (uint32_t i = 0; i < 4; ++i) {
+        const uint32_t field = 8 * (i % 2) + o;
+        const uint32_t* three = words + 3 * (i / 2);
+        const uint32_t q = field < 15
+                               ? three[field / 5] >> (6 * (field % 5)) & 63
+                               : (three[0] >> 30) << 4 | (three[1] >> 30) << 2 | three[2] >> 30;
+        four |= q << (8 * i);
       }
-      codes.at(7, s, 2 * g + 1) =
-          static_cast<uint8_t>((three[0] >> 30) << 4 | (three[1] >> 30) << 2 | three[2] >> 30);
+      codes.put(o, s, four);
     }
   }
 }
 
-// Codes of `bytes` bytes each (1, 2, 4), 16 bytes of neighbouring outputs' slots a plane.
-void pack_bytes(const uint8_t* rows, uint64_t stride, uint32_t bytes, uint32_t slots,
-                uint8_t* plane) {
-  const uint32_t width = kSlotColumns * bytes, outputs = 16 / width;
+// Numbers of kBytes bytes each (1, 2, 4): 16 bytes of neighbouring outputs' slots a plane.
+template <uint32_t kBytes>
+void pack_bytes(const Codes& rows, uint32_t slots, uint8_t* plane) {
+  constexpr uint32_t kWidth = kSlotColumns * kBytes, kPlaneOutputs = 16 / kWidth;
   for (uint32_t o = 0; o < kOutputs; ++o) {
-    const uint8_t* from = rows + o * stride;
-    uint8_t* to = plane + uint64_t{o / outputs} * slots * 16 + (o % outputs) * width;
-    for (uint64_t s = 0; s < slots; ++s) std::memcpy(to + 16 * s, from + width * s, width);
+    const uint8_t* from = rows.row(o);
+    uint8_t* to = plane + uint64_t{o / kPlaneOutputs} * slots * 16 + o % kPlaneOutputs * kWidth;
+    for (uint64_t s = 0; s < slots; ++s) std::memcpy(to + 16 * s, from + kWidth * s, kWidth);
   }
 }
-void unpack_bytes(uint8_t* rows, uint64_t stride, uint32_t bytes, uint32_t slots,
-                  const uint8_t* plane) {
-  const uint32_t width = kSlotColumns * bytes, outputs = 16 / width;
+template <uint32_t kBytes>
+void unpack_bytes(const Codes& rows, uint32_t slots, const uint8_t* plane) {
+  constexpr uint32_t kWidth = kSlotColumns * kBytes, kPlaneOutputs = 16 / kWidth;
   for (uint32_t o = 0; o < kOutputs; ++o) {
-    uint8_t* to = rows + o * stride;
-    const uint8_t* from = plane + uint64_t{o / outputs} * slots * 16 + (o % outputs) * width;
-    for (uint64_t s = 0; s < slots; ++s) std::memcpy(to + width * s, from + 16 * s, width);
+    uint8_t* to = rows.row(o);
+    const uint8_t* from =
+        plane + uint64_t{o / kPlaneOutputs} * slots * 16 + o % kPlaneOutputs * kWidth;
+    for (uint64_t s = 0; s < slots; ++s) std::memcpy(to + kWidth * s, from + 16 * s, kWidth);
   }
 }
 
@@ -234,15 +263,16 @@ struct Q5_0 {
 };
 
 struct Q8_0 {
+  static constexpr uint32_t kSigns = 0x80808080;
   static void split(const uint8_t* block, uint8_t* codes, uint8_t* scales, uint32_t b, uint32_t,
                     uint32_t o) {
     std::memcpy(scales + 2 * (b * kOutputs + o), block, 2);
-    for (int j = 0; j < 32; ++j) codes[j] = block[2 + j] ^ 0x80;
+    for (int j = 0; j < 32; j += 4) store_word(codes + j, load_word(block + 2 + j) ^ kSigns);
   }
   static void join(uint8_t* block, const uint8_t* codes, const uint8_t* scales, uint32_t b,
                    uint32_t, uint32_t o) {
     std::memcpy(block, scales + 2 * (b * kOutputs + o), 2);
-    for (int j = 0; j < 32; ++j) block[2 + j] = codes[j] ^ 0x80;
+    for (int j = 0; j < 32; j += 4) store_word(block + 2 + j, load_word(codes + j) ^ kSigns);
   }
 };
 
@@ -295,8 +325,8 @@ struct Q6_K {
         const uint8_t* high = block + 128 + 32 * n;
         uint8_t* to = codes + 128 * n + 32 * m;
         for (uint32_t j = 0; j < 32; ++j) {
-          to[j] = static_cast<uint8_t>(((low[j] >> (4 * (m / 2))) & 15) |
-                                       ((high[j] >> (2 * m)) & 3) << 4);
+          to[j] = static_cast<uint8_t>(((low[j] >> (4 * (m / 2))) & 15) | ((high[j] >> (2 * m)) & 3)
+                                                                              << 4);
         }
       }
     }
@@ -329,32 +359,25 @@ using UnpackFields = void (*)(const Codes&, uint32_t, const uint8_t*);
 using SplitBlock = void (*)(const uint8_t*, uint8_t*, uint8_t*, uint32_t, uint32_t, uint32_t);
 using JoinBlock = void (*)(uint8_t*, const uint8_t*, const uint8_t*, uint32_t, uint32_t, uint32_t);
 
-void pack8(const Codes& codes, uint32_t slots, uint8_t* plane) {
-  pack_bytes(codes.data, codes.stride, 1, slots, plane);
-}
-void unpack8(const Codes& codes, uint32_t slots, const uint8_t* plane) {
-  unpack_bytes(codes.data, codes.stride, 1, slots, plane);
-}
-
-// What the generic walk must know of a type. Plain numbers have no scales and no functions.
+// What the generic walk must know of a type. Plain numbers are not split: they are the codes.
 struct Layout {
   const char* suffix;
   uint32_t slot_bytes;   // of the quants planes, all of them
   uint32_t scale_bytes;  // of a file block and 8 outputs
-  SplitBlock split = nullptr;
-  JoinBlock join = nullptr;
-  PackFields pack = nullptr;
-  UnpackFields unpack = nullptr;
+  SplitBlock split;
+  JoinBlock join;
+  PackFields pack;
+  UnpackFields unpack;
 };
 
 const Layout* find_layout(DType dtype) {
-  static const Layout f32{"f32", 128, 0};
-  static const Layout f16{"f16", 64, 0};
-  static const Layout bf16{"bf16", 64, 0};
+  static const Layout f32{"f32", 128, 0, nullptr, nullptr, pack_bytes<4>, unpack_bytes<4>};
+  static const Layout f16{"f16", 64, 0, nullptr, nullptr, pack_bytes<2>, unpack_bytes<2>};
+  static const Layout bf16{"bf16", 64, 0, nullptr, nullptr, pack_bytes<2>, unpack_bytes<2>};
   static const Layout q4_0{"q4_0", 16, 16, Q4_0::split, Q4_0::join, pack4, unpack4};
   static const Layout q4_1{"q4_1", 16, 32, Q4_1::split, Q4_1::join, pack4, unpack4};
   static const Layout q5_0{"q5_0", 20, 16, Q5_0::split, Q5_0::join, pack5, unpack5};
-  static const Layout q8_0{"q8_0", 32, 16, Q8_0::split, Q8_0::join, pack8, unpack8};
+  static const Layout q8_0{"q8_0", 32, 16, Q8_0::split, Q8_0::join, pack_bytes<1>, unpack_bytes<1>};
   static const Layout q4_k{"q4_k", 16, 160, Q4_K::split, Q4_K::join, pack4, unpack4};
   static const Layout q6_k{"q6_k", 24, 144, Q6_K::split, Q6_K::join, pack6, unpack6};
   if (dtype == DType::F32) return &f32;
@@ -449,11 +472,7 @@ std::vector<std::byte> repack(DType dtype, uint32_t rows, uint32_t columns,
                           scales, b, walk.blocks, o);
       }
     }
-    if (walk.layout.pack == nullptr) {
-      pack_bytes(codes.data, codes.stride, static_cast<uint32_t>(walk.block_bytes), walk.slots, to);
-    } else {
-      walk.layout.pack(codes, walk.slots, to);
-    }
+    walk.layout.pack(codes, walk.slots, to);
   }
   return result;
 }
@@ -469,12 +488,7 @@ std::vector<std::byte> unpack(DType dtype, uint32_t rows, uint32_t columns,
     const uint8_t* from = bytes_of(device_bytes.data()) + tile * walk.tile_bytes;
     const uint8_t* scales = from + uint64_t{walk.slots} * walk.layout.slot_bytes;
     uint8_t* file = bytes_of(result.data()) + tile * kOutputs * walk.row_bytes;
-    if (walk.layout.unpack == nullptr) {
-      unpack_bytes(codes.data, codes.stride, static_cast<uint32_t>(walk.block_bytes), walk.slots,
-                   from);
-    } else {
-      walk.layout.unpack(codes, walk.slots, from);
-    }
+    walk.layout.unpack(codes, walk.slots, from);
     for (uint32_t o = 0; o < walk.outputs(tile); ++o) {
       uint8_t* row = file + o * walk.row_bytes;
       if (walk.layout.join == nullptr) {

@@ -54,9 +54,7 @@ struct TileQ5_0 {
       scale[o] = from_lane<8, o>(own);
       offset[o] = scale[o] * -(magic_value(o % 2 == 0 ? 10 : 15) + 16.0f);
     });
-    const auto weight = [&](int o, int i, float code) {
-      f(o, i, fmaf(scale[o], code, offset[o]));
-    };
+    const auto weight = [&](int o, int i, float code) { f(o, i, fmaf(scale[o], code, offset[o])); };
     std::uint32_t rest = 0;  // bits 30 and 31 of each word
 #pragma unroll
     for (int i = 0; i < 4; ++i) {

@@ -68,12 +68,10 @@ struct TileQ6_K {
                           block.y * static_cast<float>(pair >> 8)};
     float scale[8];
     unrolled<8>([&](auto o) { scale[o] = from_lane<4, o / 2>(own[o % 2]); });
-    fields(raw.quants.x, raw.quants.y, raw.quants.z, [&](int field, float code) {
-      f(field % 8, field / 8, scale[field % 8] * code);
-    });
-    fields(raw.quants.w, raw.quants_second.x, raw.quants_second.y, [&](int field, float code) {
-      f(field % 8, 2 + field / 8, scale[field % 8] * code);
-    });
+    fields(raw.quants.x, raw.quants.y, raw.quants.z,
+           [&](int field, float code) { f(field % 8, field / 8, scale[field % 8] * code); });
+    fields(raw.quants.w, raw.quants_second.x, raw.quants_second.y,
+           [&](int field, float code) { f(field % 8, 2 + field / 8, scale[field % 8] * code); });
   }
 };
 

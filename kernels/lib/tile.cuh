@@ -27,7 +27,9 @@ inline constexpr unsigned kChunkColumns = 128;
 inline constexpr unsigned kLanes = 32;
 
 // 2^(23 - p) as bits.
-__host__ __device__ constexpr std::uint32_t magic_bits(unsigned position) { return (127u + 23u - position) << 23; }
+__host__ __device__ constexpr std::uint32_t magic_bits(unsigned position) {
+  return (127u + 23u - position) << 23;
+}
 __host__ __device__ constexpr float magic_value(unsigned position) {
   return static_cast<float>(1u << (23u - position));
 }
