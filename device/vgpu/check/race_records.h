@@ -61,16 +61,15 @@ constexpr bool is_unordered(u32 record, u32 mine, const RaceTimes& times) {
   return record >= times.block && other && !by_warp && record != 0;
 }
 
-// The readers' record after a load by `mine`.
+// The readers' record after a load by `mine`. Several readers of which one is strong count as
+// strong: a strong store after them may then be missed, but none is a false alarm.
 constexpr u32 merged_reader(u32 old, u32 mine, const RaceTimes& times) {
   if (old < times.block || old == 0) return mine;
-  const u32 strong = old & mine & kStrong;
-  const u32 weak_mine = (mine & ~kStrong) | strong;
-  if (who(old) == who(mine)) return weak_mine;
+  if (who(old) == who(mine)) return mine & (old | ~kStrong);
   const bool same_warp = is_of_warp(who(old), times.warp_index);
   if (same_warp && old < times.warp) return mine;
   const u32 several = same_warp ? kLanesOfWarp + times.warp_index : kSeveralWarps;
-  return times.now | strong | several;
+  return times.now | ((old | mine) & kStrong) | several;
 }
 
 // `count` granules from `first` on, of which granule i belongs to lane (i + offset) >> lane_shift.
