@@ -1,6 +1,6 @@
 // Gemma 3, text (Gemma Team, "Gemma 3 Technical Report", arXiv 2503.19786): norms on both sides of
 // attention and of the MLP, a norm over each head of q and k before the rotation, GELU by tanh,
-// embeddings times sqrt(H), local layers with a window and a RoPE base of their own, head tied:
+// embeddings times sqrt(H), local layers with a window and a RoPE base of their own:
 //   h = x + norm(W_o attention(rope(norm(W_q n)), rope(norm(W_k n)), W_v n)),  n = norm(x)
 //   y = h + norm(W_down (gelu(W_gate m) * W_up m)),                            m = norm(h)
 #include <cmath>
@@ -15,30 +15,24 @@ using trace::TapPoint;
 
 // Names of the tensors: as GGUF files and as Hugging Face checkpoints have them.
 struct GemmaNames {
-  std::string embedding, final_norm;
+  std::string embedding, final_norm, head;
   std::string layer;  // before and ...
   std::string attention_norm, query, key, value, query_norm, key_norm, attention_output,
       post_attention_norm, ffn_norm, gate, up, down, post_ffn_norm;
 };
 
-const GemmaNames kGguf = {"token_embd.weight",
-                          "output_norm.weight",
-                          "blk.",
-                          ".attn_norm.weight",
-                          ".attn_q.weight",
-                          ".attn_k.weight",
-                          ".attn_v.weight",
-                          ".attn_q_norm.weight",
-                          ".attn_k_norm.weight",
-                          ".attn_output.weight",
-                          ".post_attention_norm.weight",
-                          ".ffn_norm.weight",
-                          ".ffn_gate.weight",
-                          ".ffn_up.weight",
-                          ".ffn_down.weight",
+const GemmaNames kGguf = {"token_embd.weight",    "output_norm.weight",
+                          "output.weight",        "blk.",
+                          ".attn_norm.weight",    ".attn_q.weight",
+                          ".attn_k.weight",       ".attn_v.weight",
+                          ".attn_q_norm.weight",  ".attn_k_norm.weight",
+                          ".attn_output.weight",  ".post_attention_norm.weight",
+                          ".ffn_norm.weight",     ".ffn_gate.weight",
+                          ".ffn_up.weight",       ".ffn_down.weight",
                           ".post_ffw_norm.weight"};
 const GemmaNames kCheckpoint = {"model.embed_tokens.weight",
                                 "model.norm.weight",
+                                "lm_head.weight",
                                 "model.layers.",
                                 ".input_layernorm.weight",
                                 ".self_attn.q_proj.weight",
@@ -137,7 +131,9 @@ base::Result<Graph> gemma3_graph(const model::Model& model) {
     add_mlp(graph, names, layer);
   }
   graph.nodes.push_back({NodeKind::RmsNorm, 0, {last}, {final_norm}, names.final_norm});
-  graph.nodes.push_back({NodeKind::Linear, 0, {final_norm}, {logits}, names.embedding});
+  const bool tied = model.config.tied_embeddings;
+  graph.nodes.push_back(
+      {NodeKind::Linear, 0, {final_norm}, {logits}, tied ? names.embedding : names.head});
   graph.nodes.push_back({NodeKind::Argmax, 0, {logits}, {{TapPoint::Token, 0}}});
   LS_TRY(check_weights(graph));
   return graph;

@@ -96,8 +96,7 @@ base::Result<Graph> llama_graph(const model::Model& model) {
   graph.nodes.push_back({NodeKind::EmbedRows, 0, {}, {embed}, names.embedding});
   for (std::uint32_t layer = 0; layer < graph.layer_count; ++layer) add_layer(graph, names, layer);
   graph.nodes.push_back({NodeKind::RmsNorm, 0, {last}, {final_norm}, names.final_norm});
-  // No head in the file: the embedding is the head.
-  const bool tied = model.tensors.find(names.head) == nullptr;
+  const bool tied = model.config.tied_embeddings;
   graph.nodes.push_back(
       {NodeKind::Linear, 0, {final_norm}, {logits}, tied ? names.embedding : names.head});
   graph.nodes.push_back({NodeKind::Argmax, 0, {logits}, {{TapPoint::Token, 0}}});

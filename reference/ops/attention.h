@@ -8,8 +8,8 @@
 //   eta_j   = delta_j + u |s_j - m| + 2^-22 + N_r (2^-22 + u) + u (max s - min s)
 //   radius_d = 1.02 sum p_j eta_j |v_jd - o_d| + gamma(d_O) sum p_j |v_jd|
 //              + (gamma(d_l) + 3 u) |o_d| + 2^-126 sum |v_jd|
-// N_r: rescales that a key can pass: tiles of its split, and the merge. d_O, d_l: adds and rescales
-// on the longest chain, plus parts.
+// N_r: rescales that a key can pass, merges included. d_O, d_l: adds and rescales on the longest
+// chain, plus the splits that are merged.
 #pragma once
 
 #include <cstddef>
@@ -19,6 +19,7 @@
 
 #include "reference/value.h"
 #include "trace/contract.h"
+#include "trace/device_info.h"
 
 namespace lockstep::reference {
 
@@ -41,7 +42,7 @@ double dot_magnitude(const double* a, const double* b, std::size_t n);
 
 struct DecodeRule {
   std::uint32_t depth_scores = 0, depth_output = 0, depth_sum = 0;
-  std::uint32_t tile_keys = 1, split_keys = 1;
+  std::uint32_t split_keys = 1, rescales = 0;
   double ex2_error = kEx2Error;
 };
 DecodeRule decode_rule(const trace::Contract& contract);
@@ -62,6 +63,7 @@ struct PrefillRule {
   double block_error = 0;
   std::uint32_t tile_blocks = 1;
 };
+PrefillRule prefill_rule(const trace::Contract& contract, const trace::TensorCoreInfo& info);
 
 // `scores`: q . k_j with their radii (of tensor-core sums), [range.count]; unscaled. For double the
 // radii are ignored: the value is what rounding P as declared gives.

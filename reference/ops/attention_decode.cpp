@@ -31,8 +31,9 @@ DecodeRule decode_rule(const trace::Contract& contract) {
   rule.depth_scores = contract.depth_scores;
   rule.depth_output = contract.depth_output;
   rule.depth_sum = contract.depth_sum;
-  rule.tile_keys = std::max(contract.tile_keys, 1u);
-  rule.split_keys = std::max(contract.split_keys, rule.tile_keys);
+  rule.split_keys = std::max(contract.split_keys, 1u);
+  rule.rescales = contract.rescales;
+  if (!contract.approximate.ex2) rule.ex2_error = 2 * kF32Unit;
   return rule;
 }
 
@@ -49,10 +50,8 @@ WeightErrors weight_errors(std::span<const double> q, double scale, const KeyRan
   const auto [lowest, highest] = std::minmax_element(scores.begin(), scores.end());
   const std::uint32_t last = range.first + range.count - 1;
   const double splits = last / rule.split_keys - range.first / rule.split_keys + 1;
-  const std::uint32_t split_length = std::min(rule.split_keys, range.count + rule.tile_keys);
-  const double rescales = (split_length + rule.tile_keys - 1) / rule.tile_keys + 1;
-  const double common =
-      rule.ex2_error + rescales * (rule.ex2_error + kF32Unit) + kF32Unit * (*highest - *lowest);
+  const double common = rule.ex2_error + rule.rescales * (rule.ex2_error + kF32Unit) +
+                        kF32Unit * (*highest - *lowest);
   WeightErrors errors;
   errors.eta.resize(scores.size());
   for (std::size_t j = 0; j < scores.size(); ++j) {

@@ -131,6 +131,19 @@ Sums radius_sums(const std::vector<Key>& keys, const KeyRange& range, std::span<
 
 }  // namespace
 
+PrefillRule prefill_rule(const trace::Contract& contract, const trace::TensorCoreInfo& info) {
+  PrefillRule rule;
+  rule.tile_keys = std::max(contract.tile_keys, 1u);
+  rule.probability_format = contract.probability_format;
+  rule.sum_of_rounded = contract.sum_of_rounded_probabilities;
+  if (!contract.approximate.ex2) rule.ex2_error = 2 * kF32Unit;
+  const std::uint32_t block = std::min(info.products, contract.mma_k);
+  const std::uint32_t instructions = (rule.tile_keys + contract.mma_k - 1) / contract.mma_k;
+  rule.tile_blocks = instructions * ((contract.mma_k + block - 1) / block);
+  rule.block_error = (block + 1.0) * std::exp2(-static_cast<double>(info.fraction_bits)) + 0x1p-23;
+  return rule;
+}
+
 template <class T>
 void attend_prefill(std::span<const double> scores, std::span<const double> score_radii,
                     double scale, const KeyRange& range, const PrefillRule& rule,
