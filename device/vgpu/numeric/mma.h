@@ -18,6 +18,9 @@
 
 namespace lockstep::device::vgpu::numeric {
 
+// Scoped names, yet g++ 12 warns that they shadow the types of formats.h.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
 // Operand and result formats. Codes travel in the low bits of a std::uint32_t.
 enum class MmaFormat : std::uint8_t {
   F16,
@@ -35,6 +38,7 @@ enum class MmaFormat : std::uint8_t {
   U8,
   S32,
 };
+#pragma GCC diagnostic pop
 // Bits of one code: 16, 32 (TF32, F32, S32), 8, 6 or 4.
 std::uint32_t code_bits(MmaFormat format);
 

@@ -130,7 +130,10 @@ std::uint32_t exact_dot(const MmaForm& form, std::span<const std::uint32_t> a,
   std::int32_t scale_exponent = 0;
   const std::uint64_t magnitude = sum.magnitude().top(scale_exponent);
   if (form.c == MmaFormat::F16) {
-    return detail::round_sum(MmaRounding::NearestF16, sum.negative(), magnitude, scale_exponent);
+    const std::uint32_t code =
+        detail::round_sum(MmaRounding::NearestF16, false, magnitude, scale_exponent);
+    // IEEE 754: a result that underflows keeps its sign; an exact zero is +0.
+    return code | (sum.negative() ? 0x8000 : 0);
   }
   return nearest_f32(sum.negative(), magnitude, scale_exponent);
 }
