@@ -2,7 +2,7 @@
 # (RECURSE: and those below it), less tests; `<file>_test.cpp` beside the code become one test
 # program. The library's links are the arrows of docs/architecture.md.
 function(lockstep_room path)
-  cmake_parse_arguments(ROOM "RECURSE" "" "LINKS;TEST_LINKS;EXTRA_SOURCES" ${ARGN})
+  cmake_parse_arguments(ROOM "RECURSE" "EXCLUDE" "LINKS;TEST_LINKS;EXTRA_SOURCES" ${ARGN})
   string(REPLACE "/" "_" name ${path})
   if(ROOM_RECURSE)
     set(glob GLOB_RECURSE)
@@ -12,6 +12,9 @@ function(lockstep_room path)
   file(${glob} sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${path}/*.cpp)
   set(tests ${sources})
   list(FILTER sources EXCLUDE REGEX "_test\\.cpp$")
+  if(ROOM_EXCLUDE)
+    list(REMOVE_ITEM sources ${CMAKE_SOURCE_DIR}/${path}/${ROOM_EXCLUDE})
+  endif()
   list(FILTER tests INCLUDE REGEX "_test\\.cpp$")
   list(APPEND sources ${ROOM_EXTRA_SOURCES})
   if(sources)

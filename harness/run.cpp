@@ -54,8 +54,11 @@ class Judge {
 
  private:
   void note(const trace::Event& event) {
-    if (const auto* sampled = std::get_if<trace::TokenSampled>(&event)) {
+    if (const auto* admitted = std::get_if<trace::RequestAdmitted>(&event)) {
+      local_.tell_tokens(admitted->request, 0, admitted->prompt);
+    } else if (const auto* sampled = std::get_if<trace::TokenSampled>(&event)) {
       outcome_.outputs[sampled->request.value].tokens.push_back(sampled->argmax);
+      local_.tell_tokens(sampled->request, sampled->position, std::span(&sampled->fed, 1));
       if (options_.progress) options_.progress("token " + std::to_string(++tokens_));
     } else if (const auto* finished = std::get_if<trace::RequestFinished>(&event)) {
       outcome_.outputs[finished->request.value].finish_reason = finished->reason;
