@@ -44,6 +44,7 @@ Number unpack(std::uint32_t bits, int fraction_bits, int exponent_bits) {
 
 // Aligned to unit 2^unit_exponent, cut toward zero. `least` is the exponent of significand's bit 0.
 std::int64_t aligned(const Number& term, int least, int unit_exponent) {
+  if (term.significand == 0) return 0;  // its exponent takes no part: it may lie far above
   const int shift = least - unit_exponent;
   std::uint64_t magnitude = 0;
   if (shift >= 0) {
