@@ -32,7 +32,14 @@ void BlockChecks::begin_block(u64 order, u32 block, u32 warp_count, u64 shared_b
   for (BlockInit& warp : local_init_) warp.reset(local_bytes);
 }
 
-void BlockChecks::end_block() { launch_->races().finish_block(order_, races_.end_block()); }
+void BlockChecks::end_block(bool failed) {
+  launch_->races().finish_block(order_, races_.end_block(), failed);
+}
+
+void BlockChecks::arrive_at_barrier(const BarrierArrival& arrival) {
+  if (launch_->levels().sync) check_arrival(races_.findings(), block_, arrival);
+  races_.arrive_at_barrier(arrival.warp);
+}
 
 std::string BlockChecks::where(Space space, const Access& access, u32 lane) const {
   const u64 address = access.address(lane);

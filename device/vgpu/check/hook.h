@@ -16,6 +16,7 @@
 #include "device/vgpu/check/initcheck.h"
 #include "device/vgpu/check/memcheck.h"
 #include "device/vgpu/check/racecheck.h"
+#include "device/vgpu/check/synccheck.h"
 
 namespace lockstep::device::vgpu::check {
 
@@ -24,7 +25,8 @@ enum class Space : u8 { Global, Shared, Local };
 struct Levels {
   bool init = true;
   bool race = true;
-  bool any() const { return init || race; }
+  bool sync = true;
+  bool any() const { return init || race || sync; }
 };
 
 class LaunchChecks {
@@ -58,10 +60,11 @@ class BlockChecks {
   // `order`: place in the launch's schedule; `block`: linear index in the grid. Local memory of a
   // warp: all lanes' copies, `local_bytes`, lane after lane.
   void begin_block(u64 order, u32 block, u32 warp_count, u64 shared_bytes, u64 local_bytes);
-  void end_block();
+  // `failed`: it stopped at a fault.
+  void end_block(bool failed = false);
 
   // The block's barriers; bit i of the masks is warp i. `arrived` holds `waiting`.
-  void arrive_at_barrier(u32 warp) { races_.arrive_at_barrier(warp); }
+  void arrive_at_barrier(const BarrierArrival& arrival);
   void complete_barrier(u32 waiting, u32 arrived) { races_.complete_barrier(waiting, arrived); }
   void sync_warp(u32 warp, u32 members, u32 live) { races_.sync_warp(warp, members, live); }
   // fence, membar of gpu or system scope.

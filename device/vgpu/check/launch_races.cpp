@@ -1,4 +1,5 @@
 // Races between the blocks of a launch; racecheck.h.
+#include <algorithm>
 #include <utility>
 
 #include "base/check.h"
@@ -18,6 +19,7 @@ void LaunchRaces::begin_launch(const AllocationTable* allocations) {
   for (const u64 page : used_) table[page - first_page_] = 0;
   used_.clear();
   next_order_ = 0;
+  last_order_ = ~u64{0};
   findings_.clear();
 }
 
@@ -36,18 +38,20 @@ std::unique_ptr<BlockPage> LaunchRaces::new_page() {
   return page;
 }
 
-void LaunchRaces::finish_block(u64 order, BlockLog log) {
+void LaunchRaces::finish_block(u64 order, BlockLog log, bool failed) {
   const std::lock_guard lock(mutex_);
+  if (failed) last_order_ = std::min(last_order_, order);
   waiting_.emplace(order, std::move(log));
   while (!waiting_.empty() && waiting_.begin()->first == next_order_) {
-    merge(waiting_.begin()->second);
+    if (next_order_ <= last_order_) merge(waiting_.begin()->second);
     waiting_.erase(waiting_.begin());
     ++next_order_;
   }
 }
 
 Findings LaunchRaces::take_findings() {
-  LS_CHECK(waiting_.empty());
+  LS_CHECK(waiting_.empty() || last_order_ != ~u64{0});
+  waiting_.clear();
   return std::exchange(findings_, {});
 }
 

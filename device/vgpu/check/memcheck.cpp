@@ -27,9 +27,8 @@ std::string hexadecimal(u64 value) {
 }
 
 void AllocationTable::add(u64 first, u64 size_bytes, std::string_view label) {
-  LS_CHECK(size_bytes > 0);
-  LS_CHECK(at_or_before(live_, first + size_bytes - 1) == nullptr ||
-           at_or_before(live_, first + size_bytes - 1)->end <= first);
+  const Allocation* before = at_or_before(live_, first + size_bytes);
+  LS_CHECK(before == nullptr || before->end <= first || size_bytes == 0);
   // What was freed here is forgotten.
   auto old = freed_.upper_bound(first);
   if (old != freed_.begin()) --old;

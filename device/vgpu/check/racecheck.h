@@ -70,10 +70,11 @@ class LaunchRaces {
  public:
   LaunchRaces(u64 first_address, u64 size_bytes);
   void begin_launch(const AllocationTable* allocations);
-  // `order`: 0, 1, ... in the schedule; each exactly once.
-  void finish_block(u64 order, BlockLog log);
+  // `order`: 0, 1, ... in the schedule; each exactly once. After a block that failed, what later
+  // ones did (as far as host threads ran them) is left out.
+  void finish_block(u64 order, BlockLog log, bool failed = false);
   std::unique_ptr<BlockPage> new_page();
-  // After the last block.
+  // After the last block, or the last before one that failed.
   Findings take_findings();
   const AllocationTable* allocations() const { return allocations_; }
   u64 first_page() const { return first_page_; }
@@ -101,6 +102,7 @@ class LaunchRaces {
   std::mutex mutex_ = {};
   u64 next_order_ = 0;
   std::map<u64, BlockLog> waiting_ = {};
+  u64 last_order_ = ~u64{0};  // of a block that failed
   std::vector<std::unique_ptr<BlockPage>> spare_ = {};
 };
 
