@@ -385,6 +385,23 @@ TEST(TensorCoreProducts, SmallIntegersAndOneHotRowsHaveRadiusZero) {
   }
 }
 
+// What the bound is for: a relative error of 2^-13 in every output leaves the ball of most of them.
+TEST(TensorCoreProducts, AScaleOffByOneIn8192LeavesTheBalls) {
+  for (const trace::TensorCoreInfo& info : {kAmpere, kHopper}) {
+    for (const std::size_t k : {640u, 2048u}) {
+      Product product(DType::F16, 4, 16, k, false, k);
+      product.compute(contract_of(DType::F16), info);
+      std::size_t caught = 0;
+      for (std::size_t i = 0; i < product.value.size(); ++i) {
+        caught += std::abs(product.value[i]) * 0x1p-13 > product.radius[i];
+      }
+      std::cout << "L " << info.products << " k " << k << ": 2^-13 caught at " << caught << " of "
+                << product.value.size() << " outputs\n";
+      EXPECT_GT(caught, 0u);
+    }
+  }
+}
+
 TEST(TensorCoreProducts, NothingIsClaimedOfInfinitiesAndOverflow) {
   const std::size_t k = 32;
   Product product(DType::BF16, 4, 3, k, false, 1);
