@@ -90,6 +90,8 @@ TEST(Generation, instructions_exist_where_ptxas_accepts_them) {
       {nvf4, {false, false, false, false, false, true}},
       {nvf4_ue8m0, {false, false, false, false, false, false}},
       {int8, {false, true, true, true, true, true}},
+      {{.a = MmaFormat::S8, .b = MmaFormat::U8, .c = MmaFormat::S32, .k = 16},
+       {false, true, true, true, true, true}},
       {m8n8k4, {true, false, false, false, false, false}},
       {{.unit = MmaUnit::Wgmma, .k = 16}, {false, false, false, true, false, false}},
       {{.unit = MmaUnit::Tcgen05, .k = 16}, {false, false, false, false, true, false}},

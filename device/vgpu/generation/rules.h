@@ -1,6 +1,8 @@
 // Rows that several generations share, for the sm_NN.cpp files.
 #pragma once
 
+#include <array>
+
 #include "device/vgpu/generation/generation.h"
 
 namespace lockstep::device::vgpu::generation {
@@ -22,6 +24,20 @@ constexpr MmaBlock f16_block(std::uint32_t products, std::uint32_t fraction_bits
 // FP8 with 13 fraction bits kept.
 constexpr MmaBlock e8m13_block(std::uint32_t products, std::int32_t floor) {
   return {products, 13, floor, MmaRounding::TruncateE8M13};
+}
+
+constexpr MmaRule row(MmaUnit unit, MmaKind kind, MmaAccumulator accumulator,
+                      std::array<std::uint32_t, 2> k, const MmaBlock& block, Evidence evidence,
+                      MmaScheme scheme = MmaScheme::Blocks) {
+  return {unit, kind, accumulator, {k[0], k[1]}, scheme, block, evidence};
+}
+constexpr MmaRule fp8_only(MmaRule rule) {
+  rule.fp8_only = true;
+  return rule;
+}
+constexpr MmaRule ue4m3_only(MmaRule rule) {
+  rule.ue4m3_only = true;
+  return rule;
 }
 
 // Integer sums are exact on every generation.

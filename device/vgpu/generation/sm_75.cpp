@@ -4,45 +4,17 @@
 namespace lockstep::device::vgpu::generation {
 namespace {
 
-constexpr auto kBlocks = MmaScheme::Blocks;
+using enum MmaUnit;
+using enum Evidence;
+using enum MmaScheme;
 
 constexpr MmaRule kRules[] = {
-    {MmaUnit::MmaSync,
-     MmaKind::F16,
-     MmaAccumulator::F32,
-     {8, 0},
-     kBlocks,
-     f32_block(8, 24, -132),
-     Evidence::Model},
-    {MmaUnit::MmaSync,
-     MmaKind::F16,
-     MmaAccumulator::F16,
-     {8, 0},
-     kBlocks,
-     f16_block(8, 24, -20),
-     Evidence::Model},
+    row(MmaSync, MmaKind::F16, MmaAccumulator::F32, {8, 0}, f32_block(8, 24, -132), Model),
+    row(MmaSync, MmaKind::F16, MmaAccumulator::F16, {8, 0}, f16_block(8, 24, -20), Model),
     // Measured on V100; a zero sum of f16 products never reaches the f32 floor.
-    {MmaUnit::MmaM8n8k4,
-     MmaKind::F16,
-     MmaAccumulator::F32,
-     {4, 0},
-     kBlocks,
-     f32_block(4, 23, -131),
-     Evidence::Hardware},
-    {MmaUnit::MmaM8n8k4,
-     MmaKind::F16,
-     MmaAccumulator::F16,
-     {4, 0},
-     kBlocks,
-     f16_block(4, 23, -19),
-     Evidence::Hardware},
-    {MmaUnit::MmaSync,
-     MmaKind::Int8,
-     MmaAccumulator::S32,
-     {16, 0},
-     MmaScheme::IntegerWrap,
-     {},
-     Evidence::Model},
+    row(MmaM8n8k4, MmaKind::F16, MmaAccumulator::F32, {4, 0}, f32_block(4, 23, -131), Hardware),
+    row(MmaM8n8k4, MmaKind::F16, MmaAccumulator::F16, {4, 0}, f16_block(4, 23, -19), Hardware),
+    // Its integer form is m8n8k16, not built.
 };
 
 }  // namespace

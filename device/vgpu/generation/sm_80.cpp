@@ -4,38 +4,16 @@
 namespace lockstep::device::vgpu::generation {
 namespace {
 
-constexpr auto kBlocks = MmaScheme::Blocks;
+using enum MmaUnit;
+using enum Evidence;
+using enum MmaScheme;
 
 constexpr MmaRule kRules[] = {
-    {MmaUnit::MmaSync,
-     MmaKind::F16,
-     MmaAccumulator::F32,
-     {16, 8},
-     kBlocks,
-     f32_block(8, 24, -132),
-     Evidence::Hardware},
-    {MmaUnit::MmaSync,
-     MmaKind::F16,
-     MmaAccumulator::F16,
-     {16, 8},
-     kBlocks,
-     f16_block(8, 24, -20),
-     Evidence::Hardware},
-    {MmaUnit::MmaSync,
-     MmaKind::BF16,
-     MmaAccumulator::F32,
-     {16, 8},
-     kBlocks,
-     f32_block(8, 24, -132),
-     Evidence::Hardware},
-    {MmaUnit::MmaSync,
-     MmaKind::TF32,
-     MmaAccumulator::F32,
-     {8, 4},
-     kBlocks,
-     f32_block(4, 24, -132),
-     Evidence::Hardware},
-    int8_rule(MmaUnit::MmaSync, Evidence::Model),
+    row(MmaSync, MmaKind::F16, MmaAccumulator::F32, {16, 8}, f32_block(8, 24, -132), Hardware),
+    row(MmaSync, MmaKind::F16, MmaAccumulator::F16, {16, 8}, f16_block(8, 24, -20), Hardware),
+    row(MmaSync, MmaKind::BF16, MmaAccumulator::F32, {16, 8}, f32_block(8, 24, -132), Hardware),
+    row(MmaSync, MmaKind::TF32, MmaAccumulator::F32, {8, 4}, f32_block(4, 24, -132), Hardware),
+    int8_rule(MmaSync, Model),
 };
 
 }  // namespace
