@@ -181,8 +181,8 @@ class TensorCoreReader final : public VectorReader {
       LS_ASSIGN(const std::vector<std::uint32_t> want, inner.codes(model.c_str(), count, bits));
       for (std::uint64_t row = 0; row < count; ++row) {
         const std::uint32_t got = run(instruction->second, set.shape, vectors, row, row, row);
-        compare(report, options_, record.line, want[row], got, bits, [&] {
-          return name + ", case " + kase + ", row " + std::to_string(row) + ", " + model;
+        compare(report, options_, record.line, want[row], got, bits, [&, &model_name = model] {
+          return name + ", case " + kase + ", row " + std::to_string(row) + ", " + model_name;
         });
       }
     }
