@@ -19,7 +19,7 @@ std::vector<T> repeated(const std::vector<T>& old, std::size_t copies) {
 
 }  // namespace
 
-void RaceRecords::require(u64 size_bytes, u32 granule_bytes) {
+void RaceRecords::grow(u64 size_bytes, u32 granule_bytes) {
   LS_CHECK(std::has_single_bit(granule_bytes));
   const u32 shift = static_cast<u32>(std::countr_zero(granule_bytes));
   if (shift < shift_) {
@@ -30,7 +30,7 @@ void RaceRecords::require(u64 size_bytes, u32 granule_bytes) {
     reader_instructions_ = repeated(reader_instructions_, copies);
     shift_ = shift;
   }
-  const u64 count = (size_bytes + (u64{1} << shift_) - 1) >> shift_;
+  const u64 count = std::max<u64>((size_bytes + (u64{1} << shift_) - 1) >> shift_, 1);
   if (count <= writers_.size()) return;
   writers_.resize(count);
   readers_.resize(count);

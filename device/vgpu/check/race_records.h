@@ -24,15 +24,20 @@ inline constexpr u32 kSeveralWarps = kWhoMask;
 
 constexpr u32 who(u32 record) { return record & kWhoMask; }
 constexpr u32 time_of(u32 record) { return record >> kTimeShift; }
+// Conditions are joined by & and |, without branches, so that loops over granules vectorise.
 constexpr bool is_of_warp(u32 record_who, u32 warp) {
-  return record_who - 1 - warp * kLanes < kLanes || record_who == kLanesOfWarp + warp;
+  return (record_who - 1 - warp * kLanes < kLanes) | (record_who == kLanesOfWarp + warp);
 }
 
 class RaceRecords {
  public:
   // Records for at least `size_bytes` bytes, in granules of at most `granule_bytes` (a power of
   // two).
-  void require(u64 size_bytes, u32 granule_bytes);
+  void require(u64 size_bytes, u32 granule_bytes) {
+    const bool is_fine = granule_bytes >> shift_ != 0;
+    if (is_fine && size_bytes >> shift_ <= writers_.size() && !writers_.empty()) return;
+    grow(size_bytes, granule_bytes);
+  }
   void clear();
   u32 shift() const { return shift_; }
   u32* writers() { return writers_.data(); }
@@ -41,6 +46,7 @@ class RaceRecords {
   u16* reader_instructions() { return reader_instructions_.data(); }
 
  private:
+  void grow(u64 size_bytes, u32 granule_bytes);
   u32 shift_ = 2;
   std::vector<u32> writers_ = {}, readers_ = {};
   std::vector<u16> writer_instructions_ = {}, reader_instructions_ = {};
@@ -54,22 +60,23 @@ struct RaceTimes {
 };
 
 // Whether `record` is of another thread than `mine`, and no barrier has come since. Several lanes
-// are never one thread.
-constexpr bool is_unordered(u32 record, u32 mine, const RaceTimes& times) {
-  const bool by_warp = is_of_warp(who(record), times.warp_index) && record < times.warp;
-  const bool other = who(record) != who(mine) || who(record) >= kLanesOfWarp;
-  return record >= times.block && other && !by_warp && record != 0;
+// are never one thread. (A record of nobody is 0, and times begin at 1.)
+constexpr bool is_unordered(u32 record, u32 mine, RaceTimes times) {
+  const bool by_warp = is_of_warp(who(record), times.warp_index) & (record < times.warp);
+  const bool other = (who(record) != who(mine)) | (who(record) >= kLanesOfWarp);
+  return (record >= times.block) & other & !by_warp;
 }
 
 // The readers' record after a load by `mine`. Several readers of which one is strong count as
 // strong: a strong store after them may then be missed, but none is a false alarm.
-constexpr u32 merged_reader(u32 old, u32 mine, const RaceTimes& times) {
-  if (old < times.block || old == 0) return mine;
-  if (who(old) == who(mine)) return mine & (old | ~kStrong);
+constexpr u32 merged_reader(u32 old, u32 mine, RaceTimes times) {
+  const bool same = who(old) == who(mine);
   const bool same_warp = is_of_warp(who(old), times.warp_index);
-  if (same_warp && old < times.warp) return mine;
+  const bool past = (old < times.block) | (!same & same_warp & (old < times.warp));
   const u32 several = same_warp ? kLanesOfWarp + times.warp_index : kSeveralWarps;
-  return times.now | ((old | mine) & kStrong) | several;
+  const u32 joined = times.now | ((old | mine) & kStrong) | several;
+  const u32 again = mine & (old | ~kStrong);
+  return past ? mine : same ? again : joined;
 }
 
 // `count` granules from `first` on, of which granule i belongs to lane (i + offset) >> lane_shift.
@@ -77,65 +84,157 @@ struct GranuleRun {
   u32 first = 0, count = 0, offset = 0, lane_shift = 0;
 };
 
-// Records a load of lanes next to each other; true if one of them races. kPartial: only lanes of
-// `mask` load. `who0`: `who` of lane 0.
-template <class Isa, bool kPartial>
-inline bool load_run(RaceRecords& records, const GranuleRun& run, u32 mask, u32 who0, u32 flags,
-                     u16 instruction, const RaceTimes& times) {
+inline void fill_instructions(u16* instructions, GranuleRun run, u32 mask, u16 instruction) {
+  if (mask == kAllLanes) {
+    LS_CHECK_LOOP(i, run.count) { instructions[i] = instruction; }
+    return;
+  }
+  LS_CHECK_LOOP(i, run.count) {
+    const bool active = ((mask >> ((i + run.offset) >> run.lane_shift)) & 1) != 0;
+    instructions[i] = active ? instruction : instructions[i];
+  }
+}
+
+// The common case of a weak load by all lanes: nobody else wrote, and nobody else reads but several
+// warps. Done with then; false: nothing was recorded. kCount 0: as many granules as `run` says.
+template <class Isa, u32 kCount, u32 kLaneShift>
+inline bool load_quickly(RaceRecords& records, GranuleRun run, u32 who0, RaceTimes times) {
   const u32* writers = records.writers() + run.first;
   u32* readers = records.readers() + run.first;
-  u16* instructions = records.reader_instructions() + run.first;
+  const u32 first_lane = who0 + (run.offset >> kLaneShift);
+  u32 others = 0;
+  LS_CHECK_LOOP(i, kCount) {
+    const u32 mine = first_lane + (i >> kLaneShift);
+    const u32 writer = writers[i], reader = readers[i];
+    const bool known = (who(reader) == mine) | (who(reader) == kSeveralWarps);
+    others |= static_cast<u32>(((writer >= times.block) & (who(writer) != mine)) |
+                               ((reader >= times.block) & !known));
+  }
+  if (others != 0) return false;
+  LS_CHECK_LOOP(i, kCount) {
+    const u32 reader = readers[i];
+    const bool several = (reader >= times.block) & (who(reader) == kSeveralWarps);
+    readers[i] = several ? reader : times.now | (first_lane + (i >> kLaneShift));
+  }
+  return true;
+}
+
+// The same for a weak store: nobody else wrote or read.
+template <class Isa, u32 kCount, u32 kLaneShift>
+inline bool store_quickly(RaceRecords& records, GranuleRun run, u32 who0, RaceTimes times) {
+  u32* writers = records.writers() + run.first;
+  u32* readers = records.readers() + run.first;
+  const u32 first_lane = who0 + (run.offset >> kLaneShift);
+  u32 others = 0;
+  LS_CHECK_LOOP(i, kCount) {
+    const u32 mine = first_lane + (i >> kLaneShift);
+    const u32 writer = writers[i], reader = readers[i];
+    others |= static_cast<u32>(((writer >= times.block) & (who(writer) != mine)) |
+                               ((reader >= times.block) & (who(reader) != mine)));
+  }
+  if (others != 0) return false;
+  LS_CHECK_LOOP(i, kCount) {
+    writers[i] = times.now | (first_lane + (i >> kLaneShift));
+    readers[i] = 0;
+  }
+  return true;
+}
+
+template <class Isa, u32 kCount, u32 kLaneShift>
+inline bool access_quickly(RaceRecords& records, GranuleRun run, bool writes, u32 who0,
+                           u16 instruction, RaceTimes times) {
+  const bool done = writes ? store_quickly<Isa, kCount, kLaneShift>(records, run, who0, times)
+                           : load_quickly<Isa, kCount, kLaneShift>(records, run, who0, times);
+  if (!done) return false;
+  u16* instructions =
+      (writes ? records.writer_instructions() : records.reader_instructions()) + run.first;
+  LS_CHECK_LOOP(i, kCount) { instructions[i] = instruction; }
+  return true;
+}
+
+// A weak access of one thread or warp to a few granules (most often one), as above.
+inline bool access_one_quickly(RaceRecords& records, u32 first, u32 count, bool writes, u32 mine,
+                               u16 instruction, RaceTimes times) {
+  for (u32 granule = first; granule < first + count; ++granule) {
+    const u32 writer = records.writers()[granule], reader = records.readers()[granule];
+    if ((writer >= times.block) & (who(writer) != mine)) return false;
+    const bool known = (who(reader) == mine) | (!writes & (who(reader) == kSeveralWarps));
+    if ((reader >= times.block) & !known) return false;
+  }
+  for (u32 granule = first; granule < first + count; ++granule) {
+    u32& reader = records.readers()[granule];
+    if (writes) {
+      records.writers()[granule] = times.now | mine;
+      records.writer_instructions()[granule] = instruction;
+      reader = 0;
+    } else {
+      const bool several = (reader >= times.block) & (who(reader) == kSeveralWarps);
+      reader = several ? reader : times.now | mine;
+      records.reader_instructions()[granule] = instruction;
+    }
+  }
+  return true;
+}
+
+// Records a load of lanes next to each other; true if one of them races. kPartial: only lanes of
+// `mask` load. `who0`: `who` of lane 0. `flags`: kStrong or 0.
+template <class Isa, bool kPartial>
+inline bool load_run(RaceRecords& records, GranuleRun run, u32 mask, u32 who0, u32 flags,
+                     u16 instruction, RaceTimes times) {
+  const u32* writers = records.writers() + run.first;
+  u32* readers = records.readers() + run.first;
+  const u32 base = times.now | flags;
   u32 bad = 0;
   LS_CHECK_LOOP(i, run.count) {
     const u32 lane = (i + run.offset) >> run.lane_shift;
-    const u32 mine = times.now | flags | (who0 + lane);
-    const bool active = !kPartial || ((mask >> lane) & 1) != 0;
+    const u32 mine = base | (who0 + lane);
+    const u32 active = kPartial ? (mask >> lane) & 1 : 1;
     const u32 writer = writers[i], reader = readers[i];
-    const bool races = is_unordered(writer, mine, times) && !((writer & flags & kStrong) != 0);
-    bad |= static_cast<u32>(active && races);
-    readers[i] = active ? merged_reader(reader, mine, times) : reader;
-    instructions[i] = active ? instruction : instructions[i];
+    bad |= static_cast<u32>(is_unordered(writer, mine, times) & ((writer & flags) == 0)) & active;
+    const u32 merged = merged_reader(reader, mine, times);
+    readers[i] = active != 0 ? merged : reader;
   }
+  fill_instructions(records.reader_instructions() + run.first, run, kPartial ? mask : kAllLanes,
+                    instruction);
   return bad != 0;
 }
 
 // Whether a store of lanes next to each other races.
 template <class Isa, bool kPartial>
-inline bool store_races(RaceRecords& records, const GranuleRun& run, u32 mask, u32 who0, u32 flags,
-                        const RaceTimes& times) {
+inline bool store_races(RaceRecords& records, GranuleRun run, u32 mask, u32 who0, RaceTimes times) {
   const u32* writers = records.writers() + run.first;
   const u32* readers = records.readers() + run.first;
   u32 bad = 0;
   LS_CHECK_LOOP(i, run.count) {
     const u32 lane = (i + run.offset) >> run.lane_shift;
-    const u32 mine = times.now | flags | (who0 + lane);
-    const bool active = !kPartial || ((mask >> lane) & 1) != 0;
-    const u32 writer = writers[i], reader = readers[i];
-    const bool races = (is_unordered(writer, mine, times) && (writer & flags & kStrong) == 0) ||
-                       (is_unordered(reader, mine, times) && (reader & flags & kStrong) == 0);
-    bad |= static_cast<u32>(active && races);
+    const u32 mine = times.now | (who0 + lane);
+    const u32 active = kPartial ? (mask >> lane) & 1 : 1;
+    bad |= static_cast<u32>(is_unordered(writers[i], mine, times) |
+                            is_unordered(readers[i], mine, times)) &
+           active;
   }
   return bad != 0;
 }
 
 // Records a weak store of lanes next to each other.
 template <class Isa, bool kPartial>
-inline void store_run(RaceRecords& records, const GranuleRun& run, u32 mask, u32 who0,
-                      u16 instruction, const RaceTimes& times) {
+inline void store_run(RaceRecords& records, GranuleRun run, u32 mask, u32 who0, u16 instruction,
+                      RaceTimes times) {
   u32* writers = records.writers() + run.first;
   u32* readers = records.readers() + run.first;
-  u16* instructions = records.writer_instructions() + run.first;
+  const u32 now = times.now;
   LS_CHECK_LOOP(i, run.count) {
     const u32 lane = (i + run.offset) >> run.lane_shift;
     const bool active = !kPartial || ((mask >> lane) & 1) != 0;
-    writers[i] = active ? times.now | (who0 + lane) : writers[i];
+    writers[i] = active ? now | (who0 + lane) : writers[i];
     readers[i] = active ? 0 : readers[i];
-    instructions[i] = active ? instruction : instructions[i];
   }
+  fill_instructions(records.writer_instructions() + run.first, run, kPartial ? mask : kAllLanes,
+                    instruction);
 }
 
 // A strong store or atom by `mine` keeps the readers, and says if several threads did so.
-constexpr u32 merged_strong_writer(u32 old, u32 mine, const RaceTimes& times) {
+constexpr u32 merged_strong_writer(u32 old, u32 mine, RaceTimes times) {
   if ((old & kStrong) == 0 || !is_unordered(old, mine, times)) return mine;
   const bool same_warp = is_of_warp(who(old), times.warp_index);
   return times.now | kStrong | (same_warp ? kLanesOfWarp + times.warp_index : kSeveralWarps);

@@ -147,6 +147,11 @@ class BlockRaces {
   }
   void clear_records();
   template <class Isa>
+  bool run_quickly(RaceRecords& records, GranuleRun run, const Access& access, u32 who0);
+  template <class Isa>
+  [[gnu::noinline]] void run_slowly(const Place& place, const GranuleRun& granules,
+                                    const Access& access, u32 who0);
+  template <class Isa>
   void run(const Place& place, const GranuleRun& granules, const Access& access, u32 who0);
   void run_strong(const Place& place, const GranuleRun& granules, const Access& access, u32 who0);
   template <class Isa>
@@ -160,7 +165,8 @@ class BlockRaces {
   std::string where(bool is_global, u64 address) const;
   u32 slot_of(u64 page);
   void mark(BlockPage& page, const Access& access, u64 offset, u64 bytes);
-  void mark_line(BlockPage& page, const Access& access, u64 offset, u64 bytes);
+  void mark_scattered(const Access& access);
+  static u64* set_of(BlockPage& page, AccessKind kind);
 
   LaunchRaces* launch_;
   const AllocationTable* allocations_ = nullptr;
@@ -179,8 +185,41 @@ class BlockRaces {
 
 constexpr u32 who_of(u32 warp, u32 lane) { return 1 + warp * kLanes + lane; }
 
+// Weak accesses in the shapes that kernels mostly have, where nobody else is about; else false.
+template <class Isa>
+inline bool BlockRaces::run_quickly(RaceRecords& records, GranuleRun run, const Access& access,
+                                    u32 who0) {
+  const RaceTimes now = times(access.warp);
+  const bool writes = access.kind == AccessKind::Store;
+  const u16 instruction = short_instruction(access.instruction);
+  if (run.lane_shift == 31) {
+    // Several lanes are never one thread: their records go the long way.
+    return who0 < kLanesOfWarp &&
+           access_one_quickly(records, run.first, run.count, writes, who0, instruction, now);
+  }
+  if (!access.is_full()) return false;
+  if (run.count == 32 && run.lane_shift == 0) {
+    return access_quickly<Isa, 32, 0>(records, run, writes, who0, instruction, now);
+  }
+  if (run.count == 64 && run.lane_shift == 1) {
+    return access_quickly<Isa, 64, 1>(records, run, writes, who0, instruction, now);
+  }
+  if (run.count == 128 && run.lane_shift == 2) {
+    return access_quickly<Isa, 128, 2>(records, run, writes, who0, instruction, now);
+  }
+  return false;
+}
+
 template <class Isa>
 inline void BlockRaces::run(const Place& place, const GranuleRun& granules, const Access& access,
+                            u32 who0) {
+  const bool is_plain = access.kind == AccessKind::Load || access.kind == AccessKind::Store;
+  if (is_plain && run_quickly<Isa>(*place.records, granules, access, who0)) return;
+  run_slowly<Isa>(place, granules, access, who0);
+}
+
+template <class Isa>
+void BlockRaces::run_slowly(const Place& place, const GranuleRun& granules, const Access& access,
                             u32 who0) {
   const RaceTimes now = times(access.warp);
   const u16 instruction = short_instruction(access.instruction);
@@ -199,8 +238,8 @@ inline void BlockRaces::run(const Place& place, const GranuleRun& granules, cons
       return;
     }
     case AccessKind::Store: {
-      const bool bad = full ? store_races<Isa, false>(*place.records, granules, mask, who0, 0, now)
-                            : store_races<Isa, true>(*place.records, granules, mask, who0, 0, now);
+      const bool bad = full ? store_races<Isa, false>(*place.records, granules, mask, who0, now)
+                            : store_races<Isa, true>(*place.records, granules, mask, who0, now);
       if (__builtin_expect(bad, 0)) explain(place, granules, access, who0);
       if (full) {
         store_run<Isa, false>(*place.records, granules, mask, who0, instruction, now);
@@ -258,8 +297,8 @@ inline void BlockRaces::shared(const Access& access) {
   }
 }
 
-// A part of the access that lies in one page: lanes next to each other, or (lane_count 0) all
-// lanes of a uniform access, or one.
+// A part of the access that lies in one page: lanes next to each other, or all lanes of a uniform
+// access.
 template <class Isa>
 inline void BlockRaces::page_part(const Access& access, u64 address, u32 first_lane,
                                   u32 lane_count) {
@@ -309,9 +348,18 @@ inline void BlockRaces::global(const Access& access) {
       lane += count;
     }
   } else {
+    mark_scattered(access);
+    if (access.kind == AccessKind::ReadOnlyLoad) return;
     for (u32 rest = access.mask; rest != 0; rest &= rest - 1) {
       const u32 lane = static_cast<u32>(__builtin_ctz(rest));
-      page_part<Isa>(access, access.address(lane), lane, 0);
+      const u64 address = access.lanes[lane] - access.lane_bias;
+      RaceRecords& records = records_[slot_of(address >> kPageShift)];
+      records.require(kPageBytes, access.size < 4 ? access.size : 4);
+      const u64 offset = address & (kPageBytes - 1);
+      const u32 shift = records.shift();
+      run<Isa>({&records, true, address - offset},
+               {static_cast<u32>(offset >> shift), access.size >> shift, 0, 31}, access,
+               who_of(access.warp, lane));
     }
   }
 }
@@ -330,22 +378,51 @@ inline u32 BlockRaces::slot_of(u64 page) {
   return last_slot_;
 }
 
-inline void BlockRaces::mark_line(BlockPage& page, const Access& access, u64 offset, u64 bytes) {
-  const u16 instruction = short_instruction(access.instruction);
-  auto& lines = is_write(access.kind) ? page.lines.written : page.lines.read;
-  for (u64 line = offset >> kLineShift; line <= (offset + bytes - 1) >> kLineShift; ++line) {
-    lines[line] = instruction;
-  }
-}
-
-inline void BlockRaces::mark(BlockPage& page, const Access& access, u64 offset, u64 bytes) {
+inline u64* BlockRaces::set_of(BlockPage& page, AccessKind kind) {
   PageSets* sets = &page.weak;
-  if (is_strong(access.kind)) {
+  if (is_strong(kind)) {
     if (page.strong == nullptr) page.strong = std::make_unique<PageSets>();
     sets = page.strong.get();
   }
-  set_bits((is_write(access.kind) ? sets->written : sets->read).data(), offset, bytes);
-  mark_line(page, access, offset, bytes);
+  return (is_write(kind) ? sets->written : sets->read).data();
+}
+
+inline void BlockRaces::mark(BlockPage& page, const Access& access, u64 offset, u64 bytes) {
+  static_assert(kLineShift == 6);  // a word of bits is a line
+  u64* set = set_of(page, access.kind);
+  u16* lines = (is_write(access.kind) ? page.lines.written : page.lines.read).data();
+  const u16 instruction = short_instruction(access.instruction);
+  for_each_word(offset, bytes, [&](u64 word, u64 mask) {
+    set[word] |= mask;
+    lines[word] = instruction;
+  });
+}
+
+// Scattered lanes: bits of one word are gathered before they are set.
+inline void BlockRaces::mark_scattered(const Access& access) {
+  static_assert(kLineShift == 6);
+  const u64 bits = low_bits(access.size);
+  const u16 instruction = short_instruction(access.instruction);
+  u64 page = ~u64{0}, line = ~u64{0}, gathered = 0;
+  u64* set = nullptr;
+  u16* lines = nullptr;
+  for (u32 rest = access.mask; rest != 0; rest &= rest - 1) {
+    const u64 address = access.lanes[__builtin_ctz(rest)] - access.lane_bias;
+    if (address >> kLineShift != line) {
+      if (gathered != 0) set[line & (kPageWords - 1)] |= gathered;
+      gathered = 0;
+      line = address >> kLineShift;
+      if (address >> kPageShift != page) {
+        page = address >> kPageShift;
+        BlockPage& touched = *log_.pages[slot_of(page)];
+        set = set_of(touched, access.kind);
+        lines = (is_write(access.kind) ? touched.lines.written : touched.lines.read).data();
+      }
+      lines[line & (kPageWords - 1)] = instruction;
+    }
+    gathered |= bits << (address & 63);
+  }
+  if (gathered != 0) set[line & (kPageWords - 1)] |= gathered;
 }
 
 }  // namespace lockstep::device::vgpu::check
