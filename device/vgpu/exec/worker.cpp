@@ -1,0 +1,237 @@
+#include "device/vgpu/exec/worker.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <numeric>
+
+#include "base/check.h"
+#include "base/prng.h"
+
+namespace lockstep::device::vgpu::exec {
+
+using ptx::SpecialRegister;
+
+namespace {
+
+// Instructions that a warp runs before the next one has its turn (a loop may wait for another warp).
+constexpr std::int64_t kSlice = 1 << 16;
+// Warp instructions of a block after which it counts as hung.
+constexpr std::uint64_t kBlockBudget = std::uint64_t{1} << 33;
+
+template <class T>
+void broadcast(std::byte* registers, T value) {
+  for (std::uint32_t lane = 0; lane < kLanes; ++lane) {
+    std::memcpy(registers + lane * sizeof(T), &value, sizeof(T));
+  }
+}
+
+}  // namespace
+
+std::byte* AlignedBytes::require(std::size_t size_bytes) {
+  constexpr std::size_t kAlignment = 64;
+  if (size_bytes + kAlignment > size_bytes_) {
+    size_bytes_ = size_bytes + kAlignment;
+    bytes_ = std::make_unique<std::byte[]>(size_bytes_);
+  }
+  const auto start = reinterpret_cast<std::uintptr_t>(bytes_.get());
+  return bytes_.get() + (kAlignment - start % kAlignment) % kAlignment;
+}
+
+void Worker::prepare(const LaunchContext& context) {
+  const Program& program = context.program;
+  thread_count_ = static_cast<std::uint32_t>(context.options.block.count());
+  warp_count_ = (thread_count_ + kLanes - 1) / kLanes;
+  // An odd number of cache lines: warps do not all fall into the same sets.
+  warp_stride_ = program.warp_bytes;
+  if (warp_stride_ / 64 % 2 == 0) warp_stride_ += 64;
+  warps_ = warp_arena_.require(warp_stride_ * warp_count_);
+  shared_bytes_ = program.static_shared_bytes + context.options.dynamic_shared_bytes;
+  shared_ = shared_arena_.require(shared_bytes_ + 2 * kPaddingBytes) + kPaddingBytes;
+  local_stride_ = program.local_bytes;
+  local_ = local_arena_.require(local_stride_ * kLanes * warp_count_ + 2 * kPaddingBytes) +
+           kPaddingBytes;
+  intervals_.assign(program.interval_slots, Interval{});
+  queues_.resize(warp_count_);
+  block_.warps.clear();
+  for (std::uint32_t index = 0; index < warp_count_; ++index) {
+    auto* warp = new (warps_ + warp_stride_ * index) Warp;
+    warp->index = index;
+    warp->global_bias = context.memory.bias();
+    warp->global_size = context.memory.size_bytes();
+    warp->shared = shared_;
+    warp->shared_size = shared_bytes_;
+    warp->local = local_ + local_stride_ * kLanes * index;
+    warp->local_size = program.local_bytes;
+    warp->local_stride = local_stride_;
+    warp->param = context.parameters.data();
+    warp->param_size = context.parameters.size();
+    warp->block = &block_;
+    warp->intervals = intervals_.data();
+    warp->copies = &queues_[index];
+    warp->atomics_shared = context.atomics_shared;
+    block_.warps.push_back(warp);
+  }
+  block_.program = &program;
+  block_.memory = &context.memory;
+}
+
+void Worker::fill_special(const LaunchContext& context, Warp& warp, const SpecialUse& use) {
+  const Dim3 block = context.options.block, grid = context.options.grid;
+  auto* words = reinterpret_cast<std::uint32_t*>(at(warp, use.offset));
+  const std::uint32_t dynamic = context.options.dynamic_shared_bytes;
+  for (std::uint32_t lane = 0; lane < kLanes; ++lane) {
+    const std::uint32_t thread = warp.index * kLanes + lane;
+    const std::uint32_t bit = 1u << lane;
+    std::uint32_t value = 0;
+    switch (use.special) {
+      case SpecialRegister::TidX: value = thread % block.x; break;
+      case SpecialRegister::TidY: value = thread / block.x % block.y; break;
+      case SpecialRegister::TidZ: value = thread / (block.x * block.y); break;
+      case SpecialRegister::NtidX: value = block.x; break;
+      case SpecialRegister::NtidY: value = block.y; break;
+      case SpecialRegister::NtidZ: value = block.z; break;
+      case SpecialRegister::CtaidX:
+      case SpecialRegister::ClusterIdX: value = block_.index.x; break;
+      case SpecialRegister::CtaidY:
+      case SpecialRegister::ClusterIdY: value = block_.index.y; break;
+      case SpecialRegister::CtaidZ:
+      case SpecialRegister::ClusterIdZ: value = block_.index.z; break;
+      case SpecialRegister::NctaidX:
+      case SpecialRegister::NclusterIdX: value = grid.x; break;
+      case SpecialRegister::NctaidY:
+      case SpecialRegister::NclusterIdY: value = grid.y; break;
+      case SpecialRegister::NctaidZ:
+      case SpecialRegister::NclusterIdZ: value = grid.z; break;
+      case SpecialRegister::LaneId: value = lane; break;
+      case SpecialRegister::WarpId: value = warp.index; break;
+      case SpecialRegister::NwarpId: value = warp_count_; break;
+      case SpecialRegister::SmId: value = 0; break;
+      case SpecialRegister::NsmId: value = context.options.multiprocessor_count; break;
+      case SpecialRegister::LanemaskEq: value = bit; break;
+      case SpecialRegister::LanemaskLt: value = bit - 1; break;
+      case SpecialRegister::LanemaskLe: value = bit | (bit - 1); break;
+      case SpecialRegister::LanemaskGt: value = ~(bit | (bit - 1)); break;
+      case SpecialRegister::LanemaskGe: value = ~(bit - 1); break;
+      case SpecialRegister::DynamicSmemSize: value = dynamic; break;
+      case SpecialRegister::TotalSmemSize: value = shared_bytes_; break;
+      // A block is its own cluster of one.
+      case SpecialRegister::ClusterNctaidX:
+      case SpecialRegister::ClusterNctaidY:
+      case SpecialRegister::ClusterNctaidZ:
+      case SpecialRegister::ClusterNctarank: value = 1; break;
+      case SpecialRegister::ClusterCtaidX:
+      case SpecialRegister::ClusterCtaidY:
+      case SpecialRegister::ClusterCtaidZ:
+      case SpecialRegister::ClusterCtarank:
+      case SpecialRegister::IsExplicitCluster:
+      // Lower reads clocks by an instruction.
+      case SpecialRegister::Clock:
+      case SpecialRegister::Clock64:
+      case SpecialRegister::ClockHi:
+      case SpecialRegister::GlobalTimer:
+      case SpecialRegister::GlobalTimerLo:
+      case SpecialRegister::GlobalTimerHi:
+      case SpecialRegister::GridId:
+      case SpecialRegister::EnvReg: value = 0; break;
+    }
+    words[lane] = value;
+  }
+}
+
+void Worker::start_warp(const LaunchContext& context, Warp& warp) {
+  const Program& program = context.program;
+  std::memset(at(warp, program.clear_begin), 0, program.clear_end - program.clear_begin);
+  for (const Constant& constant : program.constants) {
+    std::byte* place = at(warp, constant.offset);
+    switch (constant.size_bytes) {
+      case 2: broadcast(place, static_cast<std::uint16_t>(constant.bits)); break;
+      case 4: broadcast(place, static_cast<std::uint32_t>(constant.bits)); break;
+      case 8: broadcast(place, constant.bits); break;
+      default: predicate(warp, constant.offset) = constant.bits != 0 ? kAllLanes : 0;
+    }
+  }
+  for (const SpecialUse& use : program.specials) fill_special(context, warp, use);
+  const std::uint32_t left = thread_count_ - warp.index * kLanes;
+  warp.live = left >= kLanes ? kAllLanes : (1u << left) - 1;
+  warp.stop = Stop::Runnable;
+  warp.executed = 0;
+  warp.divergent_transfers = 0;
+  warp.carry = 0;
+  warp.splits[0] = {program.code.data(), warp.live, 0, Wait::None};
+  warp.split_count = 1;
+  queues_[warp.index].copies.clear();
+  queues_[warp.index].committed = {};
+}
+
+void Worker::start_block(const LaunchContext& context, std::uint64_t linear) {
+  const Dim3 grid = context.options.grid;
+  block_.index = {static_cast<std::uint32_t>(linear % grid.x),
+                  static_cast<std::uint32_t>(linear / grid.x % grid.y),
+                  static_cast<std::uint32_t>(linear / grid.x / grid.y)};
+  block_.barriers = {};
+  block_.fault.reset();
+  // What shared and local memory hold at first is undefined; zero is the same in every run.
+  std::memset(shared_, 0, shared_bytes_);
+  std::memset(local_, 0, local_stride_ * kLanes * warp_count_);
+  for (Warp* warp : block_.warps) start_warp(context, *warp);
+  order_.resize(warp_count_);
+  std::iota(order_.begin(), order_.end(), 0);
+  if (context.options.schedule_seed != 0) {
+    base::Prng prng(context.options.schedule_seed ^ (linear * 0x9e3779b97f4a7c15u));
+    for (std::size_t k = order_.size(); k > 1; --k) {
+      std::swap(order_[k - 1], order_[prng.below(k)]);
+    }
+  }
+}
+
+void Worker::schedule(const LaunchContext&, std::uint64_t) {
+  std::uint64_t executed = 0;
+  for (;;) {
+    bool progressed = false, finished = true;
+    for (const std::uint32_t index : order_) {
+      Warp& warp = *block_.warps[index];
+      if (warp.stop == Stop::Runnable) {
+        progressed = true;
+        const std::int64_t before = warp.executed;
+        warp.slice_end = before + kSlice;
+        const Instr* next = select_split(warp);
+        while (next != nullptr) next = next->run[warp.mode](warp, next);
+        executed += static_cast<std::uint64_t>(warp.executed - before);
+        if (warp.stop == Stop::Failed) return;
+      }
+      finished = finished && warp.stop == Stop::Finished;
+    }
+    if (finished) return;
+    if (executed > kBlockBudget || (!progressed && !open_barriers(block_))) {
+      Fault fault;
+      fault.kind = progressed ? FaultKind::NoProgress : FaultKind::Deadlock;
+      const auto stuck = std::find_if(block_.warps.begin(), block_.warps.end(), [](const Warp* w) {
+        return w->stop != Stop::Finished;
+      });
+      fault.warp = (*stuck)->index;
+      fault.lanes = (*stuck)->splits[0].mask;
+      const Instr* at_pc = (*stuck)->splits[0].pc;
+      fault.instruction = at_pc->index;
+      if ((*stuck)->splits[0].wait == Wait::Barrier) fault.instruction = at_pc[-1].index;
+      block_.fault = fault;
+      return;
+    }
+  }
+}
+
+std::optional<Fault> Worker::run_block(const LaunchContext& context, std::uint64_t linear) {
+  start_block(context, linear);
+  schedule(context, linear);
+  for (Warp* warp : block_.warps) {
+    executed_ += static_cast<std::uint64_t>(warp->executed);
+    checked_lanes_ += warp->checked_lanes;
+    warp->checked_lanes = 0;
+  }
+  return block_.fault;
+}
+
+std::uint64_t Worker::take_executed() { return std::exchange(executed_, 0); }
+std::uint64_t Worker::take_checked_lanes() { return std::exchange(checked_lanes_, 0); }
+
+}  // namespace lockstep::device::vgpu::exec

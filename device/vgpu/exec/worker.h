@@ -1,0 +1,65 @@
+// One host thread's part of a launch: an arena with the warps, shared and local memory of the block
+// that it runs.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "device/vgpu/exec/block.h"
+#include "device/vgpu/exec/launch.h"
+
+namespace lockstep::device::vgpu::exec {
+
+// What all blocks of a launch share.
+struct LaunchContext {
+  const Program& program;
+  const GlobalMemory& memory;
+  const LaunchOptions& options;
+  std::span<const std::byte> parameters;
+  bool atomics_shared = false;
+};
+
+// Host memory whose start is a multiple of 64 bytes; only grows.
+class AlignedBytes {
+ public:
+  std::byte* require(std::size_t size_bytes);
+
+ private:
+  std::unique_ptr<std::byte[]> bytes_;
+  std::size_t size_bytes_ = 0;
+};
+
+class Worker {
+ public:
+  // Once for each launch, before its blocks.
+  void prepare(const LaunchContext& context);
+  // Runs block number `order` of the schedule, which is block `linear` of the grid; a fault if it
+  // could not finish.
+  std::optional<Fault> run_block(const LaunchContext& context, std::uint64_t linear);
+  std::uint64_t take_executed();
+  std::uint64_t take_checked_lanes();
+
+ private:
+  void start_block(const LaunchContext& context, std::uint64_t linear);
+  void start_warp(const LaunchContext& context, Warp& warp);
+  void fill_special(const LaunchContext& context, Warp& warp, const SpecialUse& use);
+  void schedule(const LaunchContext& context, std::uint64_t linear);
+
+  AlignedBytes warp_arena_, shared_arena_, local_arena_;
+  std::byte* warps_ = nullptr;
+  std::byte* shared_ = nullptr;
+  std::byte* local_ = nullptr;
+  std::size_t warp_stride_ = 0, local_stride_ = 0;
+  std::uint32_t warp_count_ = 0, thread_count_ = 0, shared_bytes_ = 0;
+  std::vector<Interval> intervals_;
+  std::vector<AsyncQueue> queues_;
+  std::vector<std::uint32_t> order_;
+  Block block_;
+  std::uint64_t executed_ = 0, checked_lanes_ = 0;
+};
+
+}  // namespace lockstep::device::vgpu::exec
