@@ -177,6 +177,7 @@ TEST(LocalReference, EnginesThatKeepTheirContractsPassEverywhere) {
 }
 
 struct Plan {
+  const char* name;
   Planted planted;
   Op op;
   std::string law;
@@ -184,6 +185,8 @@ struct Plan {
   std::uint32_t first_layer = 0;
   double epsilon = 0;  // 0: the model's
 };
+
+void PrintTo(const Plan& plan, std::ostream* out) { *out << plan.name; }
 
 class PlantedErrors : public testing::TestWithParam<Plan> {};
 
@@ -201,48 +204,50 @@ TEST_P(PlantedErrors, FailFirstAtTheOperationThatMakesThem) {
 INSTANTIATE_TEST_SUITE_P(
     Local, PlantedErrors,
     testing::Values(
-        Plan{Planted::EmbedUnscaled, Op::EmbedRows, "op_bounds"},
-        Plan{Planted::NormScale, Op::RmsNorm, "op_bounds"},
-        Plan{Planted::NormBf16Sum, Op::RmsNorm, "op_bounds"},
-        Plan{Planted::NormDropsLast, Op::RmsNorm, "op_bounds"},
-        Plan{Planted::NormEpsilonOutside, Op::RmsNorm, "op_bounds", Arch::Llama, 0, 1e-4},
-        Plan{Planted::NormCountLess, Op::RmsNorm, "op_bounds"},
-        Plan{Planted::NormOneMore, Op::RmsNorm, "op_bounds"},
-        Plan{Planted::GemvScale, Op::Gemv, "op_bounds"},
-        Plan{Planted::GemvBf16Sum, Op::Gemv, "op_bounds"},
-        Plan{Planted::GemvDropsLast, Op::Gemv, "op_bounds"},
-        Plan{Planted::GemvInputF16, Op::Gemv, "op_bounds"},
-        Plan{Planted::GemmDropsBlock, Op::Gemm, "op_bounds"},
-        Plan{Planted::GemmTruncates, Op::Gemm, "op_bounds"},
-        Plan{Planted::GemmOtherGeneration, Op::Gemm, "mma_replay"},
-        Plan{Planted::RopeNextPosition, Op::RopeKvWrite, "op_bounds"},
-        Plan{Planted::RopePairing, Op::RopeKvWrite, "op_bounds"},
-        Plan{Planted::RopeBase, Op::RopeKvWrite, "op_bounds"},
-        Plan{Planted::RopeBf16Table, Op::RopeKvWrite, "op_bounds"},
-        Plan{Planted::CellsTruncated, Op::RopeKvWrite, "op_bounds"},
-        Plan{Planted::DecodeDropsNewest, Op::AttentionDecode, "op_bounds"},
-        Plan{Planted::DecodeFirstKeyLost, Op::AttentionDecode, "op_bounds"},
-        Plan{Planted::DecodeWindowWider, Op::AttentionDecode, "op_bounds"},
-        Plan{Planted::DecodeWrongHead, Op::AttentionDecode, "op_bounds"},
-        Plan{Planted::DecodeBf16Sum, Op::AttentionDecode, "op_bounds"},
-        Plan{Planted::DecodeScoreScale, Op::AttentionDecode, "op_bounds"},
-        Plan{Planted::PrefillSeesFuture, Op::AttentionPrefill, "op_bounds"},
-        Plan{Planted::PrefillWindowWider, Op::AttentionPrefill, "op_bounds"},
-        Plan{Planted::PrefillTruncatesP, Op::AttentionPrefill, "op_bounds"},
-        Plan{Planted::PrefillValueScale, Op::AttentionPrefill, "op_bounds"},
-        Plan{Planted::PrefillLosesTile, Op::AttentionPrefill, "op_bounds", Arch::Llama},
-        Plan{Planted::PrefillStaleRescale, Op::AttentionPrefill, "op_bounds", Arch::Llama},
-        Plan{Planted::GateOtherActivation, Op::Gate, "op_bounds"},
-        Plan{Planted::GateTanhApprox, Op::Gate, "op_bounds"},
-        Plan{Planted::GateConstant, Op::Gate, "op_bounds"},
-        Plan{Planted::ResidualF16, Op::ResidualAdd, "op_bounds"},
-        Plan{Planted::ArgmaxOffByOne, Op::Argmax, "op_bounds"},
-        Plan{Planted::ReadsOtherRequest, Op::AttentionPrefill, "links"},
-        Plan{Planted::ReadsStaleGate, Op::Gate, "links"},
-        Plan{Planted::WrongLayerWeights, Op::Gemm, "op_bounds", Arch::Gemma3, 1}),
-    [](const auto& plan) {
-      return "Number" + std::to_string(static_cast<int>(plan.param.planted));
-    });
+        Plan{"EmbedUnscaled", Planted::EmbedUnscaled, Op::EmbedRows, "op_bounds"},
+        Plan{"NormScale", Planted::NormScale, Op::RmsNorm, "op_bounds"},
+        Plan{"NormBf16Sum", Planted::NormBf16Sum, Op::RmsNorm, "op_bounds"},
+        Plan{"NormDropsLast", Planted::NormDropsLast, Op::RmsNorm, "op_bounds"},
+        Plan{"NormEpsilonOutside", Planted::NormEpsilonOutside, Op::RmsNorm, "op_bounds",
+             Arch::Llama, 0, 1e-4},
+        Plan{"NormCountLess", Planted::NormCountLess, Op::RmsNorm, "op_bounds"},
+        Plan{"NormOneMore", Planted::NormOneMore, Op::RmsNorm, "op_bounds"},
+        Plan{"GemvScale", Planted::GemvScale, Op::Gemv, "op_bounds"},
+        Plan{"GemvBf16Sum", Planted::GemvBf16Sum, Op::Gemv, "op_bounds"},
+        Plan{"GemvDropsLast", Planted::GemvDropsLast, Op::Gemv, "op_bounds"},
+        Plan{"GemvInputF16", Planted::GemvInputF16, Op::Gemv, "op_bounds"},
+        Plan{"GemmDropsBlock", Planted::GemmDropsBlock, Op::Gemm, "op_bounds"},
+        Plan{"GemmTruncates", Planted::GemmTruncates, Op::Gemm, "op_bounds"},
+        Plan{"GemmOtherGeneration", Planted::GemmOtherGeneration, Op::Gemm, "mma_replay"},
+        Plan{"RopeNextPosition", Planted::RopeNextPosition, Op::RopeKvWrite, "op_bounds"},
+        Plan{"RopePairing", Planted::RopePairing, Op::RopeKvWrite, "op_bounds"},
+        Plan{"RopeBase", Planted::RopeBase, Op::RopeKvWrite, "op_bounds"},
+        Plan{"RopeBf16Table", Planted::RopeBf16Table, Op::RopeKvWrite, "op_bounds"},
+        Plan{"CellsTruncated", Planted::CellsTruncated, Op::RopeKvWrite, "op_bounds"},
+        Plan{"DecodeDropsNewest", Planted::DecodeDropsNewest, Op::AttentionDecode, "op_bounds"},
+        Plan{"DecodeFirstKeyLost", Planted::DecodeFirstKeyLost, Op::AttentionDecode, "op_bounds"},
+        Plan{"DecodeWindowWider", Planted::DecodeWindowWider, Op::AttentionDecode, "op_bounds"},
+        Plan{"DecodeWrongHead", Planted::DecodeWrongHead, Op::AttentionDecode, "op_bounds"},
+        Plan{"DecodeBf16Sum", Planted::DecodeBf16Sum, Op::AttentionDecode, "op_bounds"},
+        Plan{"DecodeScoreScale", Planted::DecodeScoreScale, Op::AttentionDecode, "op_bounds"},
+        Plan{"PrefillSeesFuture", Planted::PrefillSeesFuture, Op::AttentionPrefill, "op_bounds"},
+        Plan{"PrefillWindowWider", Planted::PrefillWindowWider, Op::AttentionPrefill, "op_bounds"},
+        Plan{"PrefillTruncatesP", Planted::PrefillTruncatesP, Op::AttentionPrefill, "op_bounds"},
+        Plan{"PrefillValueScale", Planted::PrefillValueScale, Op::AttentionPrefill, "op_bounds"},
+        Plan{"PrefillLosesTile", Planted::PrefillLosesTile, Op::AttentionPrefill, "op_bounds",
+             Arch::Llama},
+        Plan{"PrefillStaleRescale", Planted::PrefillStaleRescale, Op::AttentionPrefill, "op_bounds",
+             Arch::Llama},
+        Plan{"GateOtherActivation", Planted::GateOtherActivation, Op::Gate, "op_bounds"},
+        Plan{"GateTanhApprox", Planted::GateTanhApprox, Op::Gate, "op_bounds"},
+        Plan{"GateConstant", Planted::GateConstant, Op::Gate, "op_bounds"},
+        Plan{"ResidualF16", Planted::ResidualF16, Op::ResidualAdd, "op_bounds"},
+        Plan{"ArgmaxOffByOne", Planted::ArgmaxOffByOne, Op::Argmax, "op_bounds"},
+        Plan{"ReadsOtherRequest", Planted::ReadsOtherRequest, Op::AttentionPrefill, "links"},
+        Plan{"ReadsStaleGate", Planted::ReadsStaleGate, Op::Gate, "links"},
+        Plan{"WrongLayerWeights", Planted::WrongLayerWeights, Op::Gemm, "op_bounds", Arch::Gemma3,
+             1}),
+    [](const auto& plan) { return std::string(plan.param.name); });
 
 }  // namespace
 }  // namespace lockstep::reference
