@@ -104,7 +104,11 @@ void multiply(const RandomMatrix& matrix, std::size_t rows, bool magnitude) {
 void calibration(benchmark::State& state) {
   for (auto _ : state) {
     std::uint64_t value = 1;
-    for (int i = 0; i < 1'000'000; ++i) value = value * 6364136223846793005u + 1442695040888963407u;
+    for (int i = 0; i < 1'000'000; ++i) {
+      value ^= value << 13;
+      value ^= value >> 7;
+      value ^= value << 17;
+    }
     benchmark::DoNotOptimize(value);
   }
 }

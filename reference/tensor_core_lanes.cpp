@@ -15,7 +15,7 @@
 
 namespace lockstep::reference::baseline {
 namespace {
-constexpr std::size_t kTileRows = 1;
+constexpr std::size_t kLanes = 2, kTileRows = 2;
 #include "reference/tensor_core_lanes.inc"
 }  // namespace
 }  // namespace lockstep::reference::baseline
@@ -23,7 +23,7 @@ constexpr std::size_t kTileRows = 1;
 LS_TARGET_BEGIN_AVX2
 namespace lockstep::reference::avx2 {
 namespace {
-constexpr std::size_t kTileRows = 2;
+constexpr std::size_t kLanes = 4, kTileRows = 4;
 #include "reference/tensor_core_lanes.inc"
 }  // namespace
 }  // namespace lockstep::reference::avx2
@@ -32,7 +32,7 @@ LS_TARGET_END
 LS_TARGET_BEGIN_AVX512
 namespace lockstep::reference::avx512 {
 namespace {
-constexpr std::size_t kTileRows = 4;
+constexpr std::size_t kLanes = 8, kTileRows = 4;
 #include "reference/tensor_core_lanes.inc"
 }  // namespace
 }  // namespace lockstep::reference::avx512

@@ -11,6 +11,7 @@
 
 namespace lockstep::reference::baseline {
 namespace {
+constexpr std::size_t kLanes = 2;
 #include "reference/formats/blocks.inc"
 }  // namespace
 }  // namespace lockstep::reference::baseline
@@ -18,6 +19,7 @@ namespace {
 LS_TARGET_BEGIN_AVX2
 namespace lockstep::reference::avx2 {
 namespace {
+constexpr std::size_t kLanes = 4;
 #include "reference/formats/blocks.inc"
 }  // namespace
 }  // namespace lockstep::reference::avx2
@@ -26,6 +28,7 @@ LS_TARGET_END
 LS_TARGET_BEGIN_AVX512
 namespace lockstep::reference::avx512 {
 namespace {
+constexpr std::size_t kLanes = 8;
 #include "reference/formats/blocks.inc"
 }  // namespace
 }  // namespace lockstep::reference::avx512

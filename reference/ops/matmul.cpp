@@ -13,7 +13,7 @@
 
 namespace lockstep::reference::baseline {
 namespace {
-constexpr std::size_t kTileRows = 2, kTileOutputs = 1, kTileOutputsOfOneRow = 2;
+constexpr std::size_t kLanes = 2, kTileRows = 2, kTileOutputs = 1, kTileOutputsOfOneRow = 2;
 #include "reference/ops/matmul.inc"
 }  // namespace
 }  // namespace lockstep::reference::baseline
@@ -21,7 +21,7 @@ constexpr std::size_t kTileRows = 2, kTileOutputs = 1, kTileOutputsOfOneRow = 2;
 LS_TARGET_BEGIN_AVX2
 namespace lockstep::reference::avx2 {
 namespace {
-constexpr std::size_t kTileRows = 2, kTileOutputs = 3, kTileOutputsOfOneRow = 4;
+constexpr std::size_t kLanes = 4, kTileRows = 2, kTileOutputs = 3, kTileOutputsOfOneRow = 4;
 #include "reference/ops/matmul.inc"
 }  // namespace
 }  // namespace lockstep::reference::avx2
@@ -30,7 +30,7 @@ LS_TARGET_END
 LS_TARGET_BEGIN_AVX512
 namespace lockstep::reference::avx512 {
 namespace {
-constexpr std::size_t kTileRows = 4, kTileOutputs = 4, kTileOutputsOfOneRow = 8;
+constexpr std::size_t kLanes = 8, kTileRows = 4, kTileOutputs = 4, kTileOutputsOfOneRow = 8;
 #include "reference/ops/matmul.inc"
 }  // namespace
 }  // namespace lockstep::reference::avx512
