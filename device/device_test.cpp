@@ -64,9 +64,10 @@ TEST(Device, AWriteBehindTheBufferIsADiagnosticWithItsPlace) {
   ASSERT_EQ(diagnostics.size(), 1u);
   EXPECT_EQ(diagnostics[0].checker, "memcheck");
   EXPECT_EQ(diagnostics[0].kind, "out_of_bounds");
-  EXPECT_EQ(diagnostics[0].source, "line 20 of the PTX");
-  EXPECT_NE(diagnostics[0].message.find("0 bytes after \"values\" of 400 bytes; thread (100, 0, 0)"),
-            std::string::npos)
+  EXPECT_EQ(diagnostics[0].source, "line 21 of the PTX");
+  EXPECT_NE(
+      diagnostics[0].message.find("0 bytes after \"values\" of 400 bytes; thread (100, 0, 0)"),
+      std::string::npos)
       << diagnostics[0].message;
 }
 

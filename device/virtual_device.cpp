@@ -44,8 +44,9 @@ base::Result<exec::InstructionSet> choose_instruction_set(const std::string& nam
 
 std::uint64_t host_memory_bytes() {
   const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-  return pages > 0 && page > 0 ? static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(page)
-                               : std::uint64_t{1} << 32;
+  return pages > 0 && page > 0
+             ? static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(page)
+             : std::uint64_t{1} << 32;
 }
 
 // A module's text, parsed, and its variables in device memory.
@@ -82,11 +83,10 @@ class VirtualDevice final : public Device {
   base::Result<Buffer> allocate(std::uint64_t size_bytes, std::string_view label) override {
     const DevicePointer address = memory_.allocate(size_bytes, std::string(label));
     if (address == 0) {
-      return base::environment_error(properties_.name, "out of memory: " + std::string(label) +
-                                                           " takes " + std::to_string(size_bytes) +
-                                                           " bytes, " +
-                                                           std::to_string(memory_.free_bytes()) +
-                                                           " are free");
+      return base::environment_error(properties_.name,
+                                     "out of memory: " + std::string(label) + " takes " +
+                                         std::to_string(size_bytes) + " bytes, " +
+                                         std::to_string(memory_.free_bytes()) + " are free");
     }
     return Buffer(this, address, size_bytes);
   }
@@ -145,9 +145,9 @@ base::Status VirtualDevice::require_range(DevicePointer address, std::uint64_t s
   if (size_bytes == 0) return base::Ok{};
   const exec::Interval found = memory_.find(address, size_bytes);
   if (found.first != found.end) return base::Ok{};
-  return base::input_error(properties_.name, std::string(what) + " of " +
-                                                 std::to_string(size_bytes) +
-                                                 " bytes lies in no allocation");
+  return base::input_error(
+      properties_.name,
+      std::string(what) + " of " + std::to_string(size_bytes) + " bytes lies in no allocation");
 }
 
 base::Status VirtualDevice::place_variables(LoadedModule& loaded) {
@@ -163,9 +163,9 @@ base::Status VirtualDevice::place_variables(LoadedModule& loaded) {
   }
   for (const auto& [variable, address] : loaded.variables) {
     for (const ptx::Relocation& relocation : variable->relocations) {
-      const auto symbol = std::find_if(
-          loaded.variables.begin(), loaded.variables.end(),
-          [&](const auto& entry) { return entry.first->name == relocation.symbol; });
+      const auto symbol =
+          std::find_if(loaded.variables.begin(), loaded.variables.end(),
+                       [&](const auto& entry) { return entry.first->name == relocation.symbol; });
       if (symbol == loaded.variables.end()) {
         return base::unsupported_error(loaded.module.name, variable->name,
                                        "the address of " + relocation.symbol + " is not known");
@@ -235,8 +235,7 @@ base::Status VirtualDevice::check_limits(const exec::Program& program,
   }
   if (program.max_threads != 0 && block.count() > program.max_threads) {
     return refuse("a block of " + std::to_string(block.count()) +
-                  " threads; its launch bounds say at most " +
-                  std::to_string(program.max_threads));
+                  " threads; its launch bounds say at most " + std::to_string(program.max_threads));
   }
   const std::uint32_t sizes[3] = {block.x, block.y, block.z};
   for (std::size_t k = 0; k < 3; ++k) {
@@ -298,8 +297,8 @@ base::Result<std::unique_ptr<Device>> open_virtual(std::string_view name,
   LS_ASSIGN(const exec::InstructionSet set, choose_instruction_set(options.instruction_set));
   // The host may hold other things: leave it a quarter.
   const std::uint64_t usual = std::min(spec->limits.memory_bytes, host_memory_bytes() / 4 * 3);
-  LS_ASSIGN(exec::GlobalMemory memory, exec::GlobalMemory::reserve(
-                                           options.memory_bytes != 0 ? options.memory_bytes : usual));
+  LS_ASSIGN(exec::GlobalMemory memory,
+            exec::GlobalMemory::reserve(options.memory_bytes != 0 ? options.memory_bytes : usual));
   return std::unique_ptr<Device>(
       std::make_unique<VirtualDevice>(*spec, options, set, std::move(memory)));
 }

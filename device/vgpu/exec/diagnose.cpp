@@ -42,10 +42,14 @@ std::string neighbour(const GlobalMemory& memory, std::uint64_t address) {
 
 const char* space_name(Space space) {
   switch (space) {
-    case Space::Global: return "global";
-    case Space::Shared: return "shared";
-    case Space::Local: return "local";
-    case Space::Param: return "parameter";
+    case Space::Global:
+      return "global";
+    case Space::Shared:
+      return "shared";
+    case Space::Local:
+      return "local";
+    case Space::Param:
+      return "parameter";
   }
   return "";
 }

@@ -1,5 +1,6 @@
-// The handlers of one host instruction set, as a table from spelled opcodes. The three tables have
-// the same rows and compute the same bits.
+// The handlers of one host instruction set, as a table from spelled opcodes. The tables of the
+// three instruction sets have the same rows and compute the same bits; `common` has all other
+// opcodes.
 #pragma once
 
 #include <span>
@@ -19,6 +20,9 @@ struct Row {
 
 enum class InstructionSet : std::uint8_t { Scalar, Avx2, Avx512 };
 
+namespace common {
+std::span<const std::span<const Row>> rows();
+}
 namespace scalar {
 std::span<const std::span<const Row>> rows();
 }

@@ -1,6 +1,7 @@
 #include "device/vgpu/exec/lower.h"
 
 #include <algorithm>
+#include <string_view>
 
 #include "base/check.h"
 #include "device/vgpu/exec/lower_state.h"
@@ -13,15 +14,32 @@ using ptx::Operand;
 OpcodeTable::OpcodeTable(InstructionSet set) {
   std::span<const std::span<const Row>> parts;
   switch (set) {
-    case InstructionSet::Scalar: parts = scalar::rows(); break;
-    case InstructionSet::Avx2: parts = avx2::rows(); break;
-    case InstructionSet::Avx512: parts = avx512::rows(); break;
+    case InstructionSet::Scalar:
+      parts = scalar::rows();
+      break;
+    case InstructionSet::Avx2:
+      parts = avx2::rows();
+      break;
+    case InstructionSet::Avx512:
+      parts = avx512::rows();
+      break;
   }
-  for (const std::span<const Row>& part : parts) {
-    for (const Row& row : part) rows_.emplace(row.key, &row);
+  for (const auto& table : {parts, common::rows()}) {
+    for (const std::span<const Row>& part : table) {
+      for (const Row& row : part) add(row);
+    }
   }
 }
-const Row* OpcodeTable::find(std::string_view key) const {
+void OpcodeTable::add(const Row& row) {
+  rows_.emplace(row.key, &row);
+  // Rounding to nearest is what add, sub and mul do if nothing is spelled.
+  for (const std::string_view name : {"add.rn.", "sub.rn.", "mul.rn."}) {
+    const std::string_view key = row.key;
+    if (key.starts_with(name))
+      rows_.emplace(std::string(name.substr(0, 4)) + std::string(key.substr(7)), &row);
+  }
+}
+const Row* OpcodeTable::find(const std::string& key) const {
   const auto found = rows_.find(key);
   return found == rows_.end() ? nullptr : found->second;
 }
@@ -110,20 +128,28 @@ Lowering::Status Lowering::lower_plain(Scope& scope, const Instruction& in,
 
 namespace {
 
+// The type of a move: only its width matters.
+std::string untyped(char letter) {
+  return letter == 'h' ? ".b16" : letter == 'w' ? ".b32" : letter == 'x' ? ".b64" : ".pred";
+}
 const char* approximation_suffix(ApproximationMode mode) {
   switch (mode) {
-    case ApproximationMode::Nominal: return "#nominal";
-    case ApproximationMode::Low: return "#low";
-    case ApproximationMode::High: return "#high";
-    case ApproximationMode::Hashed: return "#hashed";
+    case ApproximationMode::Nominal:
+      return "#nominal";
+    case ApproximationMode::Low:
+      return "#low";
+    case ApproximationMode::High:
+      return "#high";
+    case ApproximationMode::Hashed:
+      return "#hashed";
   }
   return "";
 }
 // Ordering and hints: lanes' accesses happen in program order here, so nothing is left to do.
 bool is_hint(const std::string& name) {
-  for (const char* known : {"membar", "fence", "nanosleep", "prefetch", "prefetchu",
-                            "griddepcontrol", "discard", "applypriority", "pmevent",
-                            "setmaxnreg"}) {
+  for (const char* known :
+       {"membar", "fence", "nanosleep", "prefetch", "prefetchu", "griddepcontrol", "discard",
+        "applypriority", "pmevent", "setmaxnreg"}) {
     if (name == known) return true;
   }
   return false;
@@ -146,19 +172,31 @@ Lowering::Status Lowering::dispatch(Scope& scope, const Instruction& in) {
     Lower lower;
   };
   static constexpr Special kSpecial[] = {
-      {"ld", &Lowering::lower_load},           {"ldu", &Lowering::lower_load},
-      {"st", &Lowering::lower_store},          {"atom", &Lowering::lower_atomic},
-      {"red", &Lowering::lower_atomic},        {"cp", &Lowering::lower_cp},
-      {"ldmatrix", &Lowering::lower_ldmatrix}, {"stmatrix", &Lowering::lower_ldmatrix},
-      {"cvta", &Lowering::lower_cvta},         {"isspacep", &Lowering::lower_isspacep},
-      {"mov", &Lowering::lower_mov},           {"setp", &Lowering::lower_setp},
-      {"set", &Lowering::lower_set},           {"cvt", &Lowering::lower_cvt},
-      {"lop3", &Lowering::lower_lop3},         {"shfl", &Lowering::lower_shfl},
+      {"ld", &Lowering::lower_load},
+      {"ldu", &Lowering::lower_load},
+      {"st", &Lowering::lower_store},
+      {"atom", &Lowering::lower_atomic},
+      {"red", &Lowering::lower_atomic},
+      {"cp", &Lowering::lower_cp},
+      {"ldmatrix", &Lowering::lower_ldmatrix},
+      {"stmatrix", &Lowering::lower_ldmatrix},
+      {"cvta", &Lowering::lower_cvta},
+      {"isspacep", &Lowering::lower_isspacep},
+      {"mov", &Lowering::lower_mov},
+      {"setp", &Lowering::lower_setp},
+      {"set", &Lowering::lower_set},
+      {"cvt", &Lowering::lower_cvt},
+      {"lop3", &Lowering::lower_lop3},
+      {"shfl", &Lowering::lower_shfl},
       {"elect", &Lowering::lower_with_predicate},
-      {"bra", &Lowering::lower_branch},        {"brx", &Lowering::lower_indexed_branch},
-      {"ret", &Lowering::lower_return},        {"exit", &Lowering::lower_return},
-      {"trap", &Lowering::lower_return},       {"brkpt", &Lowering::lower_return},
-      {"bar", &Lowering::lower_barrier},       {"barrier", &Lowering::lower_barrier},
+      {"bra", &Lowering::lower_branch},
+      {"brx", &Lowering::lower_indexed_branch},
+      {"ret", &Lowering::lower_return},
+      {"exit", &Lowering::lower_return},
+      {"trap", &Lowering::lower_return},
+      {"brkpt", &Lowering::lower_return},
+      {"bar", &Lowering::lower_barrier},
+      {"barrier", &Lowering::lower_barrier},
       {"call", &Lowering::lower_call},
   };
   for (const Special& special : kSpecial) {
@@ -166,6 +204,9 @@ Lowering::Status Lowering::dispatch(Scope& scope, const Instruction& in) {
   }
   if (in.name == "match" && has_modifier(in, "all")) return lower_with_predicate(scope, in);
   if (is_hint(in.name)) return emit_key("#nothing", 0);
+  if (in.name == "selp" && !in.operands.empty()) {
+    return lower_plain(scope, in, "selp" + untyped(letter_of(scope, in.operands[0])));
+  }
   if (has_modifier(in, "approx") || has_modifier(in, "full")) {
     return lower_plain(scope, in, in.spelled() + approximation_suffix(options_.approximation));
   }
@@ -275,7 +316,8 @@ Lowering::Status Lowering::layout_entry(const ptx::Function& entry) {
   for (const auto& [name, function] : module_.functions) {
     if (!function.is_entry) place(function.variables);
   }
-  if (!dynamic.empty()) offset = (offset + dynamic_alignment - 1) / dynamic_alignment * dynamic_alignment;
+  if (!dynamic.empty())
+    offset = (offset + dynamic_alignment - 1) / dynamic_alignment * dynamic_alignment;
   for (const ptx::Variable* variable : dynamic) shared_[variable] = offset;
   if (offset > 0x7fffffff) return error("too much shared memory");
   program_->static_shared_bytes = static_cast<std::uint32_t>(offset);

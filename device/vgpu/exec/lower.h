@@ -1,9 +1,11 @@
-// ptx::Function -> Program: every spelled opcode gets its handler, operands become register offsets.
+// ptx::Function -> Program: every spelled opcode gets its handler, operands become register
+// offsets.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <unordered_map>
 
 #include "base/error.h"
@@ -18,10 +20,11 @@ namespace lockstep::device::vgpu::exec {
 class OpcodeTable {
  public:
   explicit OpcodeTable(InstructionSet set);
-  const Row* find(std::string_view key) const;
+  const Row* find(const std::string& key) const;
 
  private:
-  std::unordered_map<std::string_view, const Row*> rows_;
+  void add(const Row& row);
+  std::unordered_map<std::string, const Row*> rows_;
 };
 const OpcodeTable& opcode_table(InstructionSet set);
 
@@ -36,8 +39,7 @@ struct LowerOptions {
 
 // An opcode that is not in the table, an operand of the wrong width or recursion is an Error that
 // names the line. The Program keeps no reference to `module`.
-base::Result<std::unique_ptr<Program>> lower(const ptx::Module& module,
-                                             const ptx::Function& entry,
+base::Result<std::unique_ptr<Program>> lower(const ptx::Module& module, const ptx::Function& entry,
                                              const LowerOptions& options);
 
 }  // namespace lockstep::device::vgpu::exec

@@ -25,8 +25,7 @@ Lowering::Status Lowering::lower_indexed_branch(Scope& scope, const Instruction&
   std::vector<std::uint32_t> labels;
   for (const Operand& label : in.operands[1].elements) labels.push_back(label.index);
   const auto count = static_cast<std::uint32_t>(labels.size());
-  scope.indexed_jumps.emplace_back(next_code(),
-                                   static_cast<std::uint32_t>(program_->lists.size()));
+  scope.indexed_jumps.emplace_back(next_code(), static_cast<std::uint32_t>(program_->lists.size()));
   LS_ASSIGN(const Row* found, row("#branch_indexed"));
   const std::uint32_t* list = keep_list(std::move(labels));
   Instr& instr = emit(*found);
@@ -102,9 +101,8 @@ Lowering::Status Lowering::lower_call(Scope& scope, const Instruction& in) {
                         const std::vector<Operand>& actual) -> Status {
     if (formal.size() != actual.size()) return error("wrong number of arguments");
     for (std::size_t k = 0; k < formal.size(); ++k) {
-      const auto place = actual[k].variable == nullptr
-                             ? std::nullopt
-                             : frame_offset(scope, actual[k].variable);
+      const auto place =
+          actual[k].variable == nullptr ? std::nullopt : frame_offset(scope, actual[k].variable);
       if (!place) return error("an argument is no .param variable");
       inner.frame[&formal[k]] = *place;
     }

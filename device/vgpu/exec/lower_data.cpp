@@ -52,7 +52,11 @@ Lowering::Status Lowering::lower_mov(Scope& scope, const Instruction& in) {
     if (letter == 0 || (letter == 'p') != (in.modifiers[0] == "pred")) {
       return error("mov to a register of the wrong width");
     }
-    return lower_plain(scope, in, in.spelled());
+    const char* width = letter == 'h'   ? "b16"
+                        : letter == 'w' ? "b32"
+                        : letter == 'x' ? "b64"
+                                        : "pred";
+    return lower_plain(scope, in, std::string("mov.") + width);
   }
   const char whole = natural_letter(in.modifiers[0]);
   LS_ASSIGN(const std::uint32_t d, destination(scope, to, whole));
@@ -165,8 +169,8 @@ Lowering::Status Lowering::lower_set(Scope& scope, const Instruction& in) {
   LS_ASSIGN(const std::uint32_t d, destination(scope, in.operands[0], 'w'));
   const std::uint32_t halves[2] = {allocate('h'), allocate('h')};
   for (std::uint32_t k = 0; k < 2; ++k) {
-    LS_TRY(emit_key("selp.b16", halves[k], constant('h', one), constant('h', 0),
-                    k == 0 ? low : high));
+    LS_TRY(
+        emit_key("selp.b16", halves[k], constant('h', one), constant('h', 0), k == 0 ? low : high));
   }
   return emit_key("join.w.h", d, halves[0], halves[1]);
 }
@@ -207,9 +211,9 @@ Lowering::Status Lowering::lower_cvt(Scope& scope, const Instruction& in) {
   const std::uint32_t narrow = allocate(natural);
   LS_TRY(emit_key(in.spelled(), narrow, offsets[0], offsets[1]));
   const std::string sign = to[0] == 's' ? "s" : "u";
-  return emit_key("cvt." + sign + (actual == 'x' ? "64." : "32.") + sign +
-                      (natural == 'w' ? "32" : "16"),
-                  register_offset(scope, in.operands[0].index), narrow);
+  return emit_key(
+      "cvt." + sign + (actual == 'x' ? "64." : "32.") + sign + (natural == 'w' ? "32" : "16"),
+      register_offset(scope, in.operands[0].index), narrow);
 }
 
 Lowering::Status Lowering::lower_lop3(Scope& scope, const Instruction& in) {

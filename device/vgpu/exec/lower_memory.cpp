@@ -14,16 +14,17 @@ namespace {
 struct Spelling {
   std::string space = "generic";
   std::uint32_t count = 1;
-  std::string type;                // the last modifier
-  std::vector<std::string> rest;   // operation of an atomic, ...
+  std::string type;               // the last modifier
+  std::vector<std::string> rest;  // operation of an atomic, ...
   bool has_cache_hint = false;
   std::string unknown;
 };
 
 bool is_ignored(std::string_view modifier) {
   for (const char* known :
-       {"volatile", "relaxed", "acquire", "release", "acq_rel", "weak", "mmio", "cta", "gpu", "sys",
-        "cluster", "ca", "cg", "cs", "lu", "cv", "wb", "wt", "nc", "unified"}) {
+       {"volatile", "relaxed", "acquire", "release", "acq_rel", "weak",   "mmio",
+        "cta",      "gpu",     "sys",     "cluster", "ca",      "cg",     "cs",
+        "lu",       "cv",      "wb",      "wt",      "nc",      "unified"}) {
     if (modifier == known) return true;
   }
   return modifier.starts_with("L1::") || modifier.starts_with("L2::");
@@ -76,6 +77,14 @@ std::string memory_type(const std::string& type, char letter) {
 
 }  // namespace
 
+std::uint32_t Lowering::access_code(const std::string& space) const {
+  const AccessSpace code = space == "global"   ? AccessSpace::Global
+                           : space == "shared" ? AccessSpace::Shared
+                           : space == "local"  ? AccessSpace::Local
+                                               : AccessSpace::Generic;
+  return static_cast<std::uint32_t>(code) + (options_.checked ? kAccessChecked : 0);
+}
+
 Lowering::Status Lowering::lower_param_load(Scope& scope, const Instruction& in,
                                             const std::string& type) {
   const Operand& from = in.operands[1];
@@ -127,8 +136,7 @@ Lowering::Status Lowering::lower_access(Scope& scope, const Instruction& in, boo
       memory_type(is_load ? spelling.type : "u" + std::to_string(bits), letter);
   if (memory.empty()) return error("the type does not fit the register");
   const std::string count = spelling.count == 1 ? "" : ".v" + std::to_string(spelling.count);
-  const std::string key = (is_load ? "ld." : "st.") + spelling.space + count + "." + memory + ":" +
-                          letter + (options_.checked ? "#c" : "");
+  const std::string key = (is_load ? "ld" : "st") + count + "." + memory + ":" + letter;
   LS_ASSIGN(const Row* found, row(key));
   LS_ASSIGN(const Address place, address(scope, where, spelling.space));
   std::vector<std::uint32_t> registers;
@@ -150,6 +158,7 @@ Lowering::Status Lowering::lower_access(Scope& scope, const Instruction& in, boo
   instr.a = place.base;
   instr.immediate = static_cast<std::uint64_t>(place.offset);
   instr.e = program_->interval_slots++;
+  instr.f = access_code(spelling.space);
   return base::Ok{};
 }
 Lowering::Status Lowering::lower_load(Scope& scope, const Instruction& in) {
@@ -197,7 +206,8 @@ Lowering::Status Lowering::lower_atomic(Scope& scope, const Instruction& in) {
     if (operation == "cas.") {
       LS_ASSIGN(c, source(scope, in.operands[next], letter));
     }
-    if (spelling.space != "shared" && (d != 0 || is_float || operation == "exch." || operation == "cas.")) {
+    if (spelling.space != "shared" &&
+        (d != 0 || is_float || operation == "exch." || operation == "cas.")) {
       program_->ordered = true;
     }
     Instr& instr = emit(*found);
@@ -207,8 +217,7 @@ Lowering::Status Lowering::lower_atomic(Scope& scope, const Instruction& in) {
     instr.c = c;
     instr.immediate = static_cast<std::uint64_t>(place.offset) + k * (bits / 8);
     instr.e = program_->interval_slots++;
-    instr.f = (spelling.space == "shared" ? 1u : spelling.space == "generic" ? 2u : 0u) |
-              (options_.checked ? 4u : 0u);
+    instr.f = access_code(spelling.space);
   }
   return base::Ok{};
 }
@@ -241,8 +250,7 @@ Lowering::Status Lowering::lower_cp_async(Scope& scope, const Instruction& in) {
     return error("cp.async takes a destination, a source and a size");
   }
   const std::uint64_t size = in.operands[2].bits;
-  LS_ASSIGN(const Row* found,
-            row("cp.async." + std::to_string(size) + (options_.checked ? "#c" : "")));
+  LS_ASSIGN(const Row* found, row("cp.async." + std::to_string(size)));
   std::uint32_t reads = constant('w', size);
   if (count == 4) {
     const Operand& extra = in.operands[3];
@@ -262,9 +270,10 @@ Lowering::Status Lowering::lower_cp_async(Scope& scope, const Instruction& in) {
   instr.a = from.base;
   instr.immediate = static_cast<std::uint64_t>(from.offset);
   instr.b = to.base;
-  instr.f = static_cast<std::uint32_t>(to.offset);
+  instr.d = static_cast<std::uint32_t>(to.offset);
   instr.c = reads;
   instr.e = program_->interval_slots++;
+  instr.f = access_code("global");
   return base::Ok{};
 }
 

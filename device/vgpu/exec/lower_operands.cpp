@@ -14,10 +14,14 @@ char Lowering::letter_of(ptx::Type type) {
   if (type == ptx::Type::Pred) return 'p';
   switch (ptx::size_bytes(type)) {
     case 1:
-    case 2: return 'h';
-    case 4: return 'w';
-    case 8: return 'x';
-    default: return 0;
+    case 2:
+      return 'h';
+    case 4:
+      return 'w';
+    case 8:
+      return 'x';
+    default:
+      return 0;
   }
 }
 char Lowering::letter_of(const Scope& scope, const Operand& operand) const {
@@ -86,9 +90,12 @@ Lowering::Offset Lowering::special_source(Scope&, const Operand& operand, char l
       return temporary;
     }
     case SpecialRegister::ClockHi:
-    case SpecialRegister::GlobalTimerHi: return constant(letter, 0);
-    case SpecialRegister::GridId: return constant(letter, 1);
-    default: break;
+    case SpecialRegister::GlobalTimerHi:
+      return constant(letter, 0);
+    case SpecialRegister::GridId:
+      return constant(letter, 1);
+    default:
+      break;
   }
   const std::uint32_t word = special(operand.special, 'w');
   if (letter == 'w') return word;
@@ -122,7 +129,8 @@ Lowering::Offset Lowering::source(Scope& scope, const Operand& operand, char let
       }
       return constant(letter, bits);
     }
-    case Operand::Kind::Special: return special_source(scope, operand, letter);
+    case Operand::Kind::Special:
+      return special_source(scope, operand, letter);
     case Operand::Kind::Symbol: {
       LS_ASSIGN(const std::uint64_t value, symbol_value(scope, operand));
       return constant(letter, value);
@@ -130,7 +138,8 @@ Lowering::Offset Lowering::source(Scope& scope, const Operand& operand, char let
     case Operand::Kind::Address:
     case Operand::Kind::Vector:
     case Operand::Kind::Label:
-    case Operand::Kind::Sink: break;
+    case Operand::Kind::Sink:
+      break;
   }
   return error("an operand of this kind cannot stand here");
 }

@@ -14,13 +14,13 @@ namespace lockstep::device::vgpu::exec {
 // One function body in the entry: the entry's own, or that of a call, inlined.
 struct Scope {
   const ptx::Function* function = nullptr;
-  std::vector<std::uint32_t> registers;                   // offsets, 0: none yet
-  std::map<const ptx::Variable*, std::uint64_t> frame;    // .local and .param: offset in local memory
-  std::vector<std::uint32_t> labels;                      // PTX index -> code index
-  std::vector<std::pair<std::uint32_t, std::uint32_t>> jumps;  // code index -> PTX index
+  std::vector<std::uint32_t> registers;                 // offsets, 0: none yet
+  std::map<const ptx::Variable*, std::uint64_t> frame;  // .local and .param: offset in local memory
+  std::vector<std::uint32_t> labels;                    // PTX index -> code index
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> jumps;          // code index -> PTX index
   std::vector<std::pair<std::uint32_t, std::uint32_t>> indexed_jumps;  // code index -> list number
-  std::vector<std::uint32_t> occurrences;                 // of each register in the text
-  std::vector<std::uint32_t> returns;                     // code indices that jump to the end
+  std::vector<std::uint32_t> occurrences;  // of each register in the text
+  std::vector<std::uint32_t> returns;      // code indices that jump to the end
   std::uint32_t depth = 0;
 };
 
@@ -64,7 +64,8 @@ class Lowering {
   std::uint32_t second_destination(Scope& scope, const ptx::Operand& operand);
   Offset special_source(Scope& scope, const ptx::Operand& operand, char letter);
   base::Result<std::uint64_t> symbol_value(const Scope& scope, const ptx::Operand& operand) const;
-  std::optional<std::uint64_t> frame_offset(const Scope& scope, const ptx::Variable* variable) const;
+  std::optional<std::uint64_t> frame_offset(const Scope& scope,
+                                            const ptx::Variable* variable) const;
   struct Address {
     std::uint32_t base = 0;
     std::int64_t offset = 0;
@@ -74,6 +75,7 @@ class Lowering {
                                 const std::string& space);
 
   // lower_memory.cpp
+  std::uint32_t access_code(const std::string& space) const;
   Status lower_load(Scope& scope, const ptx::Instruction& in);
   Status lower_store(Scope& scope, const ptx::Instruction& in);
   Status lower_access(Scope& scope, const ptx::Instruction& in, bool is_load);

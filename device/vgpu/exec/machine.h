@@ -28,6 +28,10 @@ inline constexpr std::uint64_t kWindowBytes = std::uint64_t{1} << 32;
 // readable.
 inline constexpr std::uint64_t kPaddingBytes = 4096;
 
+// Instr::f of a memory instruction: where its addresses lead.
+enum class AccessSpace : std::uint32_t { Global, Shared, Local, Generic };
+inline constexpr std::uint32_t kAccessChecked = 4;  // added to it
+
 struct Instr;
 struct Warp;
 struct Block;
@@ -39,14 +43,14 @@ using Handler = const Instr* (*)(Warp&, const Instr* instruction);
 struct alignas(64) Instr {
   Handler run[2] = {nullptr, nullptr};  // [0]: all 32 lanes are active; [1]: some may not be
   std::uint32_t d = 0, a = 0, b = 0, c = 0;
-  std::uint32_t e = 0, f = 0;           // second destination, size, flags: as the handler says
+  std::uint32_t e = 0, f = 0;  // second destination, size, flags: as the handler says
   union {
-    std::uint64_t immediate = 0;        // address offset, ...
-    const std::uint32_t* list;          // further operands
+    std::uint64_t immediate = 0;  // address offset, ...
+    const std::uint32_t* list;    // further operands
   };
   union {
-    const Instr* target = nullptr;      // of a branch
-    const std::uint32_t* registers;     // of a vector access
+    const Instr* target = nullptr;   // of a branch
+    const std::uint32_t* registers;  // of a vector access
   };
   std::uint32_t index = 0;    // in Program::origins
   std::uint32_t ordinal = 0;  // PTX instructions before this one (for the counters)
@@ -55,9 +59,9 @@ static_assert(sizeof(Instr) == 64);
 
 enum class Wait : std::uint8_t {
   None,
-  Barrier,    // bar.sync, bar.red: until enough threads of the block have arrived
-  WarpSync,   // bar.warp.sync: until its members have arrived at one
-  Converge,   // a .sync instruction whose members are not all here yet
+  Barrier,   // bar.sync, bar.red: until enough threads of the block have arrived
+  WarpSync,  // bar.warp.sync: until its members have arrived at one
+  Converge,  // a .sync instruction whose members are not all here yet
 };
 
 // Lanes of one warp that are at one place.
@@ -78,15 +82,15 @@ struct Interval {
 
 // A copy that cp.async has queued; applied when it is waited for.
 struct AsyncCopy {
-  std::uint64_t source = 0;         // host address
-  std::uint32_t destination = 0;    // offset in shared memory
+  std::uint64_t source = 0;                        // host address
+  std::uint32_t destination = 0;                   // offset in shared memory
   std::uint16_t size_bytes = 0, source_bytes = 0;  // the rest is zero
   std::uint32_t lane = 0, instruction = 0, group = 0;
 };
 
 struct AsyncQueue {
-  std::vector<AsyncCopy> copies = {};                    // in the order of issue
-  std::array<std::uint32_t, kLanes> committed = {};      // of each lane: groups committed
+  std::vector<AsyncCopy> copies = {};                // in the order of issue
+  std::array<std::uint32_t, kLanes> committed = {};  // of each lane: groups committed
 };
 
 struct alignas(64) Warp {
@@ -99,20 +103,20 @@ struct alignas(64) Warp {
   std::uint32_t carry = 0;          // CC.CF, one bit a lane
   std::uint32_t index = 0;          // in the block
   Stop stop = Stop::Runnable;
-  bool atomics_shared = false;      // other host threads may touch global memory at the same time
-  std::int64_t executed = 0;        // PTX instructions: this plus the ordinal where we are
-  std::int64_t slice_end = 0;       // yield at the next backward branch beyond
+  bool atomics_shared = false;  // other host threads may touch global memory at the same time
+  std::int64_t executed = 0;    // PTX instructions: this plus the ordinal where we are
+  std::int64_t slice_end = 0;   // yield at the next backward branch beyond
   std::uint64_t divergent_transfers = 0;
   // Memory: host address = bias + device address.
   std::uint64_t global_bias = 0, global_size = 0;
   std::byte* shared = nullptr;
   std::uint64_t shared_size = 0;
-  std::byte* local = nullptr;       // of lane 0
+  std::byte* local = nullptr;  // of lane 0
   std::uint64_t local_size = 0, local_stride = 0;
   const std::byte* param = nullptr;
   std::uint64_t param_size = 0;
   Block* block = nullptr;
-  Interval* intervals = nullptr;    // of each global access (Instr::e): the allocation used last
+  Interval* intervals = nullptr;  // of each global access (Instr::e): the allocation used last
   std::uint64_t checked_lanes = 0;
   Split splits[kLanes];
   AsyncQueue* copies = nullptr;

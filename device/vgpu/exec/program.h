@@ -39,11 +39,11 @@ struct Program {
   std::uint32_t warp_bytes = 0;           // header and register file, a multiple of 64
   // Registers that an execution might read before it writes them: zero when a block starts.
   std::uint32_t clear_begin = 0, clear_end = 0;
-  std::uint32_t static_shared_bytes = 0;   // dynamic shared memory starts here
-  std::uint32_t local_bytes = 0;           // of a thread
+  std::uint32_t static_shared_bytes = 0;  // dynamic shared memory starts here
+  std::uint32_t local_bytes = 0;          // of a thread
   std::uint32_t param_bytes = 0;
-  std::uint32_t interval_slots = 1;        // global accesses that remember an allocation
-  std::uint32_t max_threads = 0;           // 0: not given
+  std::uint32_t interval_slots = 1;  // global accesses that remember an allocation
+  std::uint32_t max_threads = 0;     // 0: not given
   std::uint32_t required_block[3] = {0, 0, 0};
   std::uint32_t max_registers = 0;
   // The result depends on the order of blocks (old values of global atomics are read, or their sums

@@ -187,8 +187,8 @@ void write_reduction(Warp& warp, const Split& split, const Barrier& barrier) {
     }
     return;
   }
-  const bool holds = instruction.f == 2 ? barrier.set_count == barrier.contributed
-                                        : barrier.set_count != 0;
+  const bool holds =
+      instruction.f == 2 ? barrier.set_count == barrier.contributed : barrier.set_count != 0;
   std::uint32_t& bits = predicate(warp, instruction.d);
   bits = holds ? bits | split.mask : bits & ~split.mask;
 }

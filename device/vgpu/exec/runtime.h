@@ -75,7 +75,6 @@ const Instr* fail(Warp& warp, const Instr* here, FaultKind kind, std::uint32_t l
 // --- Memory checks -------------------------------------------------------------------------
 // Sets Warp::intervals[slot] to the live allocation that holds [address, address + size_bytes);
 // false: there is none.
-bool find_interval(Warp& warp, std::uint32_t slot, std::uint64_t address,
-                   std::uint64_t size_bytes);
+bool find_interval(Warp& warp, std::uint32_t slot, std::uint64_t address, std::uint64_t size_bytes);
 
 }  // namespace lockstep::device::vgpu::exec

@@ -14,7 +14,8 @@ using ptx::SpecialRegister;
 
 namespace {
 
-// Instructions that a warp runs before the next one has its turn (a loop may wait for another warp).
+// Instructions that a warp runs before the next one has its turn (a loop may wait for another
+// warp).
 constexpr std::int64_t kSlice = 1 << 16;
 // Warp instructions of a block after which it counts as hung.
 constexpr std::uint64_t kBlockBudget = std::uint64_t{1} << 33;
@@ -85,41 +86,91 @@ void Worker::fill_special(const LaunchContext& context, Warp& warp, const Specia
     const std::uint32_t bit = 1u << lane;
     std::uint32_t value = 0;
     switch (use.special) {
-      case SpecialRegister::TidX: value = thread % block.x; break;
-      case SpecialRegister::TidY: value = thread / block.x % block.y; break;
-      case SpecialRegister::TidZ: value = thread / (block.x * block.y); break;
-      case SpecialRegister::NtidX: value = block.x; break;
-      case SpecialRegister::NtidY: value = block.y; break;
-      case SpecialRegister::NtidZ: value = block.z; break;
+      case SpecialRegister::TidX:
+        value = thread % block.x;
+        break;
+      case SpecialRegister::TidY:
+        value = thread / block.x % block.y;
+        break;
+      case SpecialRegister::TidZ:
+        value = thread / (block.x * block.y);
+        break;
+      case SpecialRegister::NtidX:
+        value = block.x;
+        break;
+      case SpecialRegister::NtidY:
+        value = block.y;
+        break;
+      case SpecialRegister::NtidZ:
+        value = block.z;
+        break;
       case SpecialRegister::CtaidX:
-      case SpecialRegister::ClusterIdX: value = block_.index.x; break;
+      case SpecialRegister::ClusterIdX:
+        value = block_.index.x;
+        break;
       case SpecialRegister::CtaidY:
-      case SpecialRegister::ClusterIdY: value = block_.index.y; break;
+      case SpecialRegister::ClusterIdY:
+        value = block_.index.y;
+        break;
       case SpecialRegister::CtaidZ:
-      case SpecialRegister::ClusterIdZ: value = block_.index.z; break;
+      case SpecialRegister::ClusterIdZ:
+        value = block_.index.z;
+        break;
       case SpecialRegister::NctaidX:
-      case SpecialRegister::NclusterIdX: value = grid.x; break;
+      case SpecialRegister::NclusterIdX:
+        value = grid.x;
+        break;
       case SpecialRegister::NctaidY:
-      case SpecialRegister::NclusterIdY: value = grid.y; break;
+      case SpecialRegister::NclusterIdY:
+        value = grid.y;
+        break;
       case SpecialRegister::NctaidZ:
-      case SpecialRegister::NclusterIdZ: value = grid.z; break;
-      case SpecialRegister::LaneId: value = lane; break;
-      case SpecialRegister::WarpId: value = warp.index; break;
-      case SpecialRegister::NwarpId: value = warp_count_; break;
-      case SpecialRegister::SmId: value = 0; break;
-      case SpecialRegister::NsmId: value = context.options.multiprocessor_count; break;
-      case SpecialRegister::LanemaskEq: value = bit; break;
-      case SpecialRegister::LanemaskLt: value = bit - 1; break;
-      case SpecialRegister::LanemaskLe: value = bit | (bit - 1); break;
-      case SpecialRegister::LanemaskGt: value = ~(bit | (bit - 1)); break;
-      case SpecialRegister::LanemaskGe: value = ~(bit - 1); break;
-      case SpecialRegister::DynamicSmemSize: value = dynamic; break;
-      case SpecialRegister::TotalSmemSize: value = shared_bytes_; break;
+      case SpecialRegister::NclusterIdZ:
+        value = grid.z;
+        break;
+      case SpecialRegister::LaneId:
+        value = lane;
+        break;
+      case SpecialRegister::WarpId:
+        value = warp.index;
+        break;
+      case SpecialRegister::NwarpId:
+        value = warp_count_;
+        break;
+      case SpecialRegister::SmId:
+        value = 0;
+        break;
+      case SpecialRegister::NsmId:
+        value = context.options.multiprocessor_count;
+        break;
+      case SpecialRegister::LanemaskEq:
+        value = bit;
+        break;
+      case SpecialRegister::LanemaskLt:
+        value = bit - 1;
+        break;
+      case SpecialRegister::LanemaskLe:
+        value = bit | (bit - 1);
+        break;
+      case SpecialRegister::LanemaskGt:
+        value = ~(bit | (bit - 1));
+        break;
+      case SpecialRegister::LanemaskGe:
+        value = ~(bit - 1);
+        break;
+      case SpecialRegister::DynamicSmemSize:
+        value = dynamic;
+        break;
+      case SpecialRegister::TotalSmemSize:
+        value = shared_bytes_;
+        break;
       // A block is its own cluster of one.
       case SpecialRegister::ClusterNctaidX:
       case SpecialRegister::ClusterNctaidY:
       case SpecialRegister::ClusterNctaidZ:
-      case SpecialRegister::ClusterNctarank: value = 1; break;
+      case SpecialRegister::ClusterNctarank:
+        value = 1;
+        break;
       case SpecialRegister::ClusterCtaidX:
       case SpecialRegister::ClusterCtaidY:
       case SpecialRegister::ClusterCtaidZ:
@@ -133,7 +184,9 @@ void Worker::fill_special(const LaunchContext& context, Warp& warp, const Specia
       case SpecialRegister::GlobalTimerLo:
       case SpecialRegister::GlobalTimerHi:
       case SpecialRegister::GridId:
-      case SpecialRegister::EnvReg: value = 0; break;
+      case SpecialRegister::EnvReg:
+        value = 0;
+        break;
     }
     words[lane] = value;
   }
@@ -145,10 +198,17 @@ void Worker::start_warp(const LaunchContext& context, Warp& warp) {
   for (const Constant& constant : program.constants) {
     std::byte* place = at(warp, constant.offset);
     switch (constant.size_bytes) {
-      case 2: broadcast(place, static_cast<std::uint16_t>(constant.bits)); break;
-      case 4: broadcast(place, static_cast<std::uint32_t>(constant.bits)); break;
-      case 8: broadcast(place, constant.bits); break;
-      default: predicate(warp, constant.offset) = constant.bits != 0 ? kAllLanes : 0;
+      case 2:
+        broadcast(place, static_cast<std::uint16_t>(constant.bits));
+        break;
+      case 4:
+        broadcast(place, static_cast<std::uint32_t>(constant.bits));
+        break;
+      case 8:
+        broadcast(place, constant.bits);
+        break;
+      default:
+        predicate(warp, constant.offset) = constant.bits != 0 ? kAllLanes : 0;
     }
   }
   for (const SpecialUse& use : program.specials) fill_special(context, warp, use);
@@ -206,9 +266,8 @@ void Worker::schedule(const LaunchContext&, std::uint64_t) {
     if (executed > kBlockBudget || (!progressed && !open_barriers(block_))) {
       Fault fault;
       fault.kind = progressed ? FaultKind::NoProgress : FaultKind::Deadlock;
-      const auto stuck = std::find_if(block_.warps.begin(), block_.warps.end(), [](const Warp* w) {
-        return w->stop != Stop::Finished;
-      });
+      const auto stuck = std::find_if(block_.warps.begin(), block_.warps.end(),
+                                      [](const Warp* w) { return w->stop != Stop::Finished; });
       fault.warp = (*stuck)->index;
       fault.lanes = (*stuck)->splits[0].mask;
       const Instr* at_pc = (*stuck)->splits[0].pc;
