@@ -24,9 +24,10 @@ inline constexpr u32 kSeveralWarps = kWhoMask;
 
 constexpr u32 who(u32 record) { return record & kWhoMask; }
 constexpr u32 time_of(u32 record) { return record >> kTimeShift; }
-// Conditions are joined by & and |, without branches, so that loops over granules vectorise.
-constexpr bool is_of_warp(u32 record_who, u32 warp) {
-  return (record_who - 1 - warp * kLanes < kLanes) | (record_who == kLanesOfWarp + warp);
+// Conditions are words of 0 or 1, joined by & and | without branches, so that loops over granules
+// vectorise.
+constexpr u32 is_of_warp(u32 record_who, u32 warp) {
+  return u32{record_who - 1 - warp * kLanes < kLanes} | u32{record_who == kLanesOfWarp + warp};
 }
 
 class RaceRecords {
@@ -61,22 +62,22 @@ struct RaceTimes {
 
 // Whether `record` is of another thread than `mine`, and no barrier has come since. Several lanes
 // are never one thread. (A record of nobody is 0, and times begin at 1.)
-constexpr bool is_unordered(u32 record, u32 mine, RaceTimes times) {
-  const bool by_warp = is_of_warp(who(record), times.warp_index) & (record < times.warp);
-  const bool other = (who(record) != who(mine)) | (who(record) >= kLanesOfWarp);
-  return (record >= times.block) & other & !by_warp;
+constexpr u32 is_unordered(u32 record, u32 mine, RaceTimes times) {
+  const u32 by_warp = is_of_warp(who(record), times.warp_index) & u32{record < times.warp};
+  const u32 other = u32{who(record) != who(mine)} | u32{who(record) >= kLanesOfWarp};
+  return u32{record >= times.block} & other & (by_warp ^ 1);
 }
 
 // The readers' record after a load by `mine`. Several readers of which one is strong count as
 // strong: a strong store after them may then be missed, but none is a false alarm.
 constexpr u32 merged_reader(u32 old, u32 mine, RaceTimes times) {
-  const bool same = who(old) == who(mine);
-  const bool same_warp = is_of_warp(who(old), times.warp_index);
-  const bool past = (old < times.block) | (!same & same_warp & (old < times.warp));
-  const u32 several = same_warp ? kLanesOfWarp + times.warp_index : kSeveralWarps;
+  const u32 same = who(old) == who(mine);
+  const u32 same_warp = is_of_warp(who(old), times.warp_index);
+  const u32 past = u32{old < times.block} | ((same ^ 1) & same_warp & u32{old < times.warp});
+  const u32 several = same_warp != 0 ? kLanesOfWarp + times.warp_index : kSeveralWarps;
   const u32 joined = times.now | ((old | mine) & kStrong) | several;
   const u32 again = mine & (old | ~kStrong);
-  return past ? mine : same ? again : joined;
+  return past != 0 ? mine : same != 0 ? again : joined;
 }
 
 // `count` granules from `first` on, of which granule i belongs to lane (i + offset) >> lane_shift.
@@ -106,15 +107,15 @@ inline bool load_quickly(RaceRecords& records, GranuleRun run, u32 who0, RaceTim
   LS_CHECK_LOOP(i, kCount) {
     const u32 mine = first_lane + (i >> kLaneShift);
     const u32 writer = writers[i], reader = readers[i];
-    const bool known = (who(reader) == mine) | (who(reader) == kSeveralWarps);
-    others |= static_cast<u32>(((writer >= times.block) & (who(writer) != mine)) |
-                               ((reader >= times.block) & !known));
+    const u32 unknown = u32{who(reader) != mine} & u32{who(reader) != kSeveralWarps};
+    others |= (u32{writer >= times.block} & u32{who(writer) != mine}) |
+              (u32{reader >= times.block} & unknown);
   }
   if (others != 0) return false;
   LS_CHECK_LOOP(i, kCount) {
     const u32 reader = readers[i];
-    const bool several = (reader >= times.block) & (who(reader) == kSeveralWarps);
-    readers[i] = several ? reader : times.now | (first_lane + (i >> kLaneShift));
+    const u32 several = u32{reader >= times.block} & u32{who(reader) == kSeveralWarps};
+    readers[i] = several != 0 ? reader : times.now | (first_lane + (i >> kLaneShift));
   }
   return true;
 }
@@ -129,8 +130,8 @@ inline bool store_quickly(RaceRecords& records, GranuleRun run, u32 who0, RaceTi
   LS_CHECK_LOOP(i, kCount) {
     const u32 mine = first_lane + (i >> kLaneShift);
     const u32 writer = writers[i], reader = readers[i];
-    others |= static_cast<u32>(((writer >= times.block) & (who(writer) != mine)) |
-                               ((reader >= times.block) & (who(reader) != mine)));
+    others |= (u32{writer >= times.block} & u32{who(writer) != mine}) |
+              (u32{reader >= times.block} & u32{who(reader) != mine});
   }
   if (others != 0) return false;
   LS_CHECK_LOOP(i, kCount) {
@@ -157,9 +158,9 @@ inline bool access_one_quickly(RaceRecords& records, u32 first, u32 count, bool 
                                u16 instruction, RaceTimes times) {
   for (u32 granule = first; granule < first + count; ++granule) {
     const u32 writer = records.writers()[granule], reader = records.readers()[granule];
-    if ((writer >= times.block) & (who(writer) != mine)) return false;
-    const bool known = (who(reader) == mine) | (!writes & (who(reader) == kSeveralWarps));
-    if ((reader >= times.block) & !known) return false;
+    if (writer >= times.block && who(writer) != mine) return false;
+    const bool known = who(reader) == mine || (!writes && who(reader) == kSeveralWarps);
+    if (reader >= times.block && !known) return false;
   }
   for (u32 granule = first; granule < first + count; ++granule) {
     u32& reader = records.readers()[granule];
@@ -168,7 +169,7 @@ inline bool access_one_quickly(RaceRecords& records, u32 first, u32 count, bool 
       records.writer_instructions()[granule] = instruction;
       reader = 0;
     } else {
-      const bool several = (reader >= times.block) & (who(reader) == kSeveralWarps);
+      const bool several = reader >= times.block && who(reader) == kSeveralWarps;
       reader = several ? reader : times.now | mine;
       records.reader_instructions()[granule] = instruction;
     }
@@ -190,7 +191,7 @@ inline bool load_run(RaceRecords& records, GranuleRun run, u32 mask, u32 who0, u
     const u32 mine = base | (who0 + lane);
     const u32 active = kPartial ? (mask >> lane) & 1 : 1;
     const u32 writer = writers[i], reader = readers[i];
-    bad |= static_cast<u32>(is_unordered(writer, mine, times) & ((writer & flags) == 0)) & active;
+    bad |= is_unordered(writer, mine, times) & u32{(writer & flags) == 0} & active;
     const u32 merged = merged_reader(reader, mine, times);
     readers[i] = active != 0 ? merged : reader;
   }
@@ -209,9 +210,7 @@ inline bool store_races(RaceRecords& records, GranuleRun run, u32 mask, u32 who0
     const u32 lane = (i + run.offset) >> run.lane_shift;
     const u32 mine = times.now | (who0 + lane);
     const u32 active = kPartial ? (mask >> lane) & 1 : 1;
-    bad |= static_cast<u32>(is_unordered(writers[i], mine, times) |
-                            is_unordered(readers[i], mine, times)) &
-           active;
+    bad |= (is_unordered(writers[i], mine, times) | is_unordered(readers[i], mine, times)) & active;
   }
   return bad != 0;
 }
@@ -235,9 +234,9 @@ inline void store_run(RaceRecords& records, GranuleRun run, u32 mask, u32 who0, 
 
 // A strong store or atom by `mine` keeps the readers, and says if several threads did so.
 constexpr u32 merged_strong_writer(u32 old, u32 mine, RaceTimes times) {
-  if ((old & kStrong) == 0 || !is_unordered(old, mine, times)) return mine;
+  if ((old & kStrong) == 0 || is_unordered(old, mine, times) == 0) return mine;
   const bool same_warp = is_of_warp(who(old), times.warp_index);
-  return times.now | kStrong | (same_warp ? kLanesOfWarp + times.warp_index : kSeveralWarps);
+  return times.now | kStrong | (same_warp != 0 ? kLanesOfWarp + times.warp_index : kSeveralWarps);
 }
 
 }  // namespace lockstep::device::vgpu::check

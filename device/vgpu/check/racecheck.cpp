@@ -93,7 +93,7 @@ void BlockRaces::explain(const Place& place, const GranuleRun& granules, const A
     const u32 lane = single ? (id - 1) % kLanes : static_cast<u32>(__builtin_ctz(access.mask));
     if (granules.lane_shift != 31 && (access.mask >> lane & 1) == 0) continue;
     const auto races = [&](u32 record) {
-      if (!is_unordered(record, mine, now) || (record & strong & kStrong) != 0) return false;
+      if (is_unordered(record, mine, now) == 0 || (record & strong & kStrong) != 0) return false;
       const u32 other = who(record);
       if (other == kSeveralWarps) return true;
       const bool other_single = other < kLanesOfWarp;
