@@ -15,6 +15,7 @@
 #include "device/vgpu/exec/machine.h"
 #include "device/vgpu/exec/runtime.h"
 #include "device/vgpu/numeric/formats.h"
+#include "device/vgpu/numeric/mma_tile.h"
 #include "device/vgpu/numeric/mufu.h"
 
 #define LS_ISA scalar

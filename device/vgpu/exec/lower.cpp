@@ -198,6 +198,7 @@ Lowering::Status Lowering::dispatch(Scope& scope, const Instruction& in) {
       {"bar", &Lowering::lower_barrier},
       {"barrier", &Lowering::lower_barrier},
       {"call", &Lowering::lower_call},
+      {"mma", &Lowering::lower_mma},
   };
   for (const Special& special : kSpecial) {
     if (in.name == special.name) return (this->*special.lower)(scope, in);

@@ -97,6 +97,9 @@ class Lowering {
   Status lower_shfl(Scope& scope, const ptx::Instruction& in);
   Status lower_with_predicate(Scope& scope, const ptx::Instruction& in);
 
+  // lower_mma.cpp
+  Status lower_mma(Scope& scope, const ptx::Instruction& in);
+
   // lower_control.cpp
   Status lower_branch(Scope& scope, const ptx::Instruction& in);
   Status lower_indexed_branch(Scope& scope, const ptx::Instruction& in);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "device/vgpu/exec/machine.h"
+#include "device/vgpu/numeric/mma.h"
 #include "device/vgpu/ptx/ir.h"
 
 namespace lockstep::device::vgpu::exec {
@@ -33,6 +34,7 @@ struct Program {
   std::vector<Instr> code;  // code[0] is the entry
   std::vector<Origin> origins;
   std::deque<std::vector<std::uint32_t>> lists;  // what Instr::list and Instr::registers point to
+  std::deque<numeric::MmaForm> forms;            // what Instr::object points to
   std::vector<Constant> constants;
   std::vector<SpecialUse> specials;
   std::vector<std::string> source_files;  // by number; may have holes
