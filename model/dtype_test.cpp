@@ -1,3 +1,4 @@
+// The table of number formats leads back from each of its keys.
 #include "model/dtype.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// Mapping by the POSIX calls, and their errors as Errors.
 #include "model/file.h"
 
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// Each rule and limit of the GGUF reader, by a file that breaks it.
 #include "model/gguf.h"
 
 #include <gmock/gmock.h>

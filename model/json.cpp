@@ -1,3 +1,4 @@
+// The parser is nlohmann's; the rules that it leaves open are checked on its events.
 #include "model/json.h"
 
 #include <optional>

@@ -1,3 +1,4 @@
+// Loading from paths and from memory: names, hashes, lifetimes, paths that hold no model.
 #include "model/model.h"
 
 #include <gmock/gmock.h>

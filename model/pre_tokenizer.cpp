@@ -1,3 +1,4 @@
+// The patterns, written out: each is linear and has no recursion.
 #include "model/pre_tokenizer.h"
 
 #include <array>

@@ -1,3 +1,4 @@
+// The safetensors reader: header, each tensor by itself, then all of them side by side.
 #include "model/safetensors.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Each rule and limit of the safetensors reader, by a file that breaks it.
 #include "model/safetensors.h"
 
 #include <gmock/gmock.h>

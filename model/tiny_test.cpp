@@ -1,3 +1,4 @@
+// Tiny models: the same bits for a seed, all variants within a few seeds, finite blocks.
 #include "model/tiny.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// Byte-level BPE: GPT-2's alphabet of bytes, merging by rank.
 #include "model/tokenizer_bpe.h"
 
 #include <array>

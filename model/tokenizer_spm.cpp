@@ -1,3 +1,4 @@
+// SPM: merging by score, byte fallback, spaces as U+2581.
 #include "model/tokenizer_spm.h"
 
 #include <algorithm>

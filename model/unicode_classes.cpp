@@ -1,3 +1,4 @@
+// Tables of code points (unicode_classes.py writes them), and the UTF-8 decoder.
 #include "model/unicode_classes.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Tables of the vocabulary, and the search for user-defined tokens.
 #include "model/vocabulary.h"
 
 #include <algorithm>

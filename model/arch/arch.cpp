@@ -1,3 +1,4 @@
+// Dispatch by the architecture's name; tensor names and shapes of a config.
 #include "model/arch/arch.h"
 
 #include <array>

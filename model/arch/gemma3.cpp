@@ -1,3 +1,4 @@
+// Gemma 3's keys in both formats, and what its files leave to the reader.
 #include "model/arch/gemma3.h"
 
 #include <cmath>

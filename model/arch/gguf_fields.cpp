@@ -1,3 +1,4 @@
+// Typed access to GGUF metadata.
 #include "model/arch/gguf_fields.h"
 
 #include <cmath>

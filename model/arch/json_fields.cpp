@@ -1,3 +1,4 @@
+// Typed access to a JSON object.
 #include "model/arch/json_fields.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Llama's keys in both formats.
 #include "model/arch/llama.h"
 
 #include <cmath>
