@@ -43,7 +43,11 @@ struct TileQ6_K {
             load_or_zero<kGuarded>(cursor.scales, active),
             load_or_zero<kGuarded>(cursor.blocks + chunk / 2 * 4, active)};
   }
-  // f(field, q) for the 16 codes of three words.
+  // What q = 32 looks like.
+  __device__ __forceinline__ static float zero(unsigned position) {
+    return magic_value(position) + 32.0f;
+  }
+  // f(field, q - 32) for the 16 codes of three words.
   template <class F>
   __device__ __forceinline__ static void fields(std::uint32_t a, std::uint32_t b, std::uint32_t c,
                                                 F&& f) {
@@ -51,14 +55,14 @@ struct TileQ6_K {
 #pragma unroll
     for (int n = 0; n < 3; ++n) {
       const std::uint32_t high = words[n] >> 12;
-      f(5 * n, magic_code<0, 6>(words[n]) - magic_value(0));
-      f(5 * n + 1, magic_code<6, 6>(words[n]) - magic_value(6));
-      f(5 * n + 2, magic_code<12, 6>(words[n]) - magic_value(12));
-      f(5 * n + 3, magic_code<6, 6>(high) - magic_value(6));
-      f(5 * n + 4, magic_code<12, 6>(high) - magic_value(12));
+      f(5 * n, magic_code<0, 6>(words[n]) - zero(0));
+      f(5 * n + 1, magic_code<6, 6>(words[n]) - zero(6));
+      f(5 * n + 2, magic_code<12, 6>(words[n]) - zero(12));
+      f(5 * n + 3, magic_code<6, 6>(high) - zero(6));
+      f(5 * n + 4, magic_code<12, 6>(high) - zero(12));
     }
     const std::uint32_t rest = __funnelshift_l(c, __funnelshift_l(b, a >> 30, 2), 2);
-    f(15, __uint_as_float(rest | magic_bits(0)) - magic_value(0));
+    f(15, __uint_as_float(rest | magic_bits(0)) - zero(0));
   }
   template <class F>
   __device__ __forceinline__ static void decode(const Raw& raw, F&& f) {
