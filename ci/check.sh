@@ -1,0 +1,89 @@
+#!/usr/bin/env bash
+# check.sh: everything that must hold before a change lands; .ci/run calls it. Each step says its
+# time. ONLY=NAME runs one step: format tidy test ptx planted warnings sanitize fuzz.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+log=.deps/check.log
+mkdir -p .deps
+
+step() { # step NAME COMMAND...
+  local name=$1 started=$SECONDS
+  shift
+  [ -z "${ONLY:-}" ] || [ "$ONLY" = "$name" ] || return 0
+  echo "== $name"
+  "$@" || { echo "== $name FAILED after $((SECONDS - started)) s"; exit 1; }
+  echo "== $name ok, $((SECONDS - started)) s"
+}
+
+# Tools of the checks themselves; the program's own are set up by ./lockstep.
+tools() {
+  local missing=()
+  command -v clang-format-14 >/dev/null || missing+=(clang-format-14)
+  command -v clang++-14 >/dev/null || missing+=(clang-14)
+  [ -e /usr/lib/llvm-14/lib/clang ] && ls /usr/lib/llvm-14/lib/clang/*/lib/linux/libclang_rt.fuzzer-x86_64.a >/dev/null 2>&1 ||
+    missing+=(libclang-rt-14-dev)
+  command -v git >/dev/null || missing+=(git)
+  [ ${#missing[@]} = 0 ] && return 0
+  apt-get update >>"$log" 2>&1
+  DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${missing[@]}" \
+    >>"$log" 2>&1 || { tail -5 "$log"; return 1; }
+}
+
+format() {
+  git ls-files -co --exclude-standard '*.h' '*.cpp' '*.cu' '*.cuh' |
+    xargs clang-format-14 --dry-run -Werror
+}
+
+# Every warning of both compilers is an error; clang only reads the code, g++ has built it.
+warnings() {
+  if grep -E 'warning:' .deps/build.log; then return 1; fi
+  python3 ci/clang_warnings.py build/compile_commands.json
+}
+
+# The parsers, the device and the engine under ASan and UBSan.
+sanitize() {
+  local build=build-debug targets=(base_test model_test device_vgpu_ptx_test device_vgpu_check_test
+    engine_test oracles_test) target
+  cmake --preset debug -DLOCKSTEP_NVCC="$(nvcc_path)" >>"$log" 2>&1
+  cmake --build $build -j "$(nproc)" --target "${targets[@]}" >"$log" 2>&1 ||
+    { grep -E 'error|FAILED' "$log" | head; return 1; }
+  for target in "${targets[@]}"; do
+    $build/"$target" --gtest_brief=1 --gtest_filter=-Slow* || return 1
+  done
+}
+
+nvcc_path() { sed -n 's/^LOCKSTEP_NVCC:[A-Z]*=//p' build/CMakeCache.txt; }
+
+# 60 s each, from the corpus, in a copy of it.
+fuzz() {
+  local build=build-fuzz name seconds=${FUZZ_SECONDS:-60} pids=() work
+  cmake --preset fuzz -DLOCKSTEP_NVCC="$(nvcc_path)" >>"$log" 2>&1
+  cmake --build $build -j "$(nproc)" --target fuzz_gguf fuzz_safetensors fuzz_ptx >"$log" 2>&1 ||
+    { grep -E 'error|FAILED' "$log" | head; return 1; }
+  work=$(mktemp -d .deps/fuzz.XXXXXX)
+  for name in gguf safetensors ptx; do
+    mkdir -p "$work/$name"
+    cp fuzz/corpus/$name/* "$work/$name/"
+    $build/fuzz_$name -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 \
+      -malloc_limit_mb=256 -artifact_prefix=".deps/fuzz-$name-" "$work/$name" \
+      >".deps/fuzz-$name.log" 2>&1 &
+    pids+=($!)
+  done
+  local status=0 pid
+  for pid in "${pids[@]}"; do wait "$pid" || status=1; done
+  for name in gguf safetensors ptx; do
+    echo "fuzz_$name: $(grep -E '^Done|ERROR|SUMMARY' ".deps/fuzz-$name.log" | tail -1)"
+  done
+  rm -rf "$work"
+  return $status
+}
+
+step tools tools
+step format format
+step tidy python3 ci/tidy.py
+step test ./lockstep test
+step ptx python3 ci/check_ptx.py build/ptx
+step planted bash ci/planted.sh all
+step warnings warnings
+step sanitize sanitize
+step fuzz fuzz
