@@ -55,7 +55,7 @@ std::set<std::string> laws_with_findings(const harness::RunOutcome& outcome) {
 
 class Generations : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Models, Generations, testing::Values("tiny:llama:5", "tiny:gemma3:5:Q4_K"),
-                         [](const auto& info) { return "Number" + std::to_string(info.index); });
+                         [](const auto& each) { return "Number" + std::to_string(each.index); });
 
 TEST_P(Generations, RowsOfPromptsDifferInTheirBits) {
   const RandomRun ampere = prompts(GetParam(), "vgpu:sm_80");
