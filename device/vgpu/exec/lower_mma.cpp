@@ -87,9 +87,8 @@ Lowering::Status Lowering::lower_mma(Scope& scope, const Instruction& in) {
   std::vector<std::uint32_t> registers(14, unused);
   for (std::size_t k = 0; k < 4; ++k) {
     const Operand& operand = in.operands[k];
-    const std::vector<Operand> elements = operand.kind == Operand::Kind::Vector
-                                              ? operand.elements
-                                              : std::vector<Operand>{operand};
+    const std::vector<Operand> elements =
+        operand.kind == Operand::Kind::Vector ? operand.elements : std::vector<Operand>{operand};
     if (elements.size() != counts[k] || counts[k] > kMost[k]) {
       return error("wrong number of registers");
     }

@@ -47,7 +47,7 @@ struct alignas(64) Instr {
   union {
     std::uint64_t immediate = 0;  // address offset, ...
     const std::uint32_t* list;    // further operands
-    const void* object;          // the arithmetic of an mma
+    const void* object;           // the arithmetic of an mma
   };
   union {
     const Instr* target = nullptr;   // of a branch
