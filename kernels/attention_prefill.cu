@@ -8,9 +8,9 @@
 //
 // Order: tiles of kTile keys (64; 32 for heads over 128), counted from absolute key 0, ascending.
 // Blocks of 8 keys (scores) and 16 keys (values) that are masked for all 16 queries of a warp are
-// left out: a product with zeros changes no bit of an accumulator. So a row's bits depend neither
-// on the chunk nor on the batch that it came in. (-0, which only an underflow in O's rescaling can
-// leave, becomes +0 at the end, as a further block would make it.)
+// left out: a product with zeros changes no bit of an accumulator (but that it makes -0, which an
+// underflow in O's rescaling may leave, +0; a tile that rescales has at least one product). So a
+// row's bits depend neither on the chunk nor on the batch that it came in.
 //
 // Layout: q [rows, heads, D] and cells (KvLayout, launch.h) in the operand format; out [rows,
 // heads, D] f32, f16 or bf16. Grid rule: (query tiles, kv heads, segments) blocks of 4 warps; a
@@ -291,8 +291,8 @@ __device__ __forceinline__ void write_out(const PrefillParameters& p, const Bloc
 #pragma unroll
       for (int n = 0; n < kHead / 8; ++n) {
         if (8 * n >= p.head_size) break;
-        const float result[2] = {__fdiv_rn(state.o[n][2 * r] + 0.0f, l),
-                                 __fdiv_rn(state.o[n][2 * r + 1] + 0.0f, l)};
+        const float result[2] = {__fdiv_rn(state.o[n][2 * r], l),
+                                 __fdiv_rn(state.o[n][2 * r + 1], l)};
         store(p.out_format, p.out, to + 8 * n + threadIdx.x % 4 * 2, result);
       }
     }
