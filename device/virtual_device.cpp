@@ -10,6 +10,7 @@
 
 #include "base/check.h"
 #include "base/hash.h"
+#include "device/vgpu/check/hook.h"
 #include "device/vgpu/exec/launch.h"
 #include "device/vgpu/exec/lower.h"
 #include "device/vgpu/exec/memory.h"
@@ -76,6 +77,11 @@ class VirtualDevice final : public Device {
     properties_.registers_per_block = limits.registers_per_block;
     properties_.registers_per_thread = limits.registers_per_thread;
     properties_.threads_per_block = limits.threads_per_block;
+    const vgpu::check::Levels levels{options.initcheck, options.racecheck, options.synccheck};
+    if (levels.any()) {
+      checks_ = std::make_unique<vgpu::check::LaunchChecks>(levels, exec::kGlobalBase,
+                                                            memory_.size_bytes(), &memory_.table());
+    }
   }
 
   const DeviceProperties& properties() const override { return properties_; }
@@ -88,6 +94,7 @@ class VirtualDevice final : public Device {
                                          std::to_string(size_bytes) + " bytes, " +
                                          std::to_string(memory_.free_bytes()) + " are free");
     }
+    if (checks_ != nullptr) checks_->allocated(address, size_bytes);
     return Buffer(this, address, size_bytes);
   }
   std::uint64_t free_bytes() const override { return memory_.free_bytes(); }
@@ -96,6 +103,7 @@ class VirtualDevice final : public Device {
                               Stream) override {
     LS_TRY(require_range(destination, source.size(), "copy to the device"));
     if (!source.empty()) std::memcpy(memory_.host(destination), source.data(), source.size());
+    if (checks_ != nullptr) checks_->host_wrote(destination, source.size());
     return base::Ok{};
   }
   base::Status copy_from_device(std::span<std::byte> destination, DevicePointer source,
@@ -110,6 +118,7 @@ class VirtualDevice final : public Device {
                     Stream) override {
     LS_TRY(require_range(destination, size_bytes, "fill"));
     std::memset(memory_.host(destination), value, size_bytes);
+    if (checks_ != nullptr) checks_->host_wrote(destination, size_bytes);
     return base::Ok{};
   }
 
@@ -133,6 +142,7 @@ class VirtualDevice final : public Device {
   DeviceOptions options_;
   exec::InstructionSet set_;
   exec::GlobalMemory memory_;
+  std::unique_ptr<vgpu::check::LaunchChecks> checks_;
   exec::Launcher launcher_;
   DeviceProperties properties_;
   std::map<std::pair<std::string, std::string>, std::unique_ptr<LoadedModule>> modules_;
@@ -159,6 +169,7 @@ base::Status VirtualDevice::place_variables(LoadedModule& loaded) {
     }
     loaded.variables[&variable] = address;
     std::memset(memory_.host(address), 0, variable.size_bytes);
+    if (checks_ != nullptr) checks_->host_wrote(address, variable.size_bytes);
     std::memcpy(memory_.host(address), variable.initial.data(), variable.initial.size());
   }
   for (const auto& [variable, address] : loaded.variables) {
@@ -277,8 +288,9 @@ base::Status VirtualDevice::launch(const Kernel& kernel, const LaunchConfig& con
   launch_options.dynamic_shared_bytes = config.dynamic_shared_bytes;
   launch_options.schedule_seed = options_.schedule_seed;
   launch_options.sm = spec_.sm;
+  launch_options.memcheck = options_.memcheck;
   launch_options.multiprocessor_count = spec_.limits.multiprocessor_count;
-  exec::LaunchOutcome outcome = launcher_.launch(program, memory_, launch_options, parameters);
+  exec::LaunchOutcome outcome = launcher_.launch(program, memory_, launch_options, parameters, checks_.get());
   ++counters_.launches;
   counters_.warp_instructions += outcome.warp_instructions;
   counters_.checked_accesses += outcome.checked_accesses;

@@ -53,7 +53,7 @@ TEST_F(HookTest, AnUnwrittenGlobalReadNamesItsAllocation) {
   at(Space::Global, AccessKind::Load, kBuffer);
   EXPECT_EQ(end(),
             "initcheck/uninitialized_read: thread 16 of block 5 reads 4 bytes of global memory at "
-            "0x1000000140 (of 'x' (1024 bytes), offset 64) that nothing has written");
+            "0x1000000140 (at offset 64 of \"x\" of 1024 bytes) that nothing has written");
 }
 
 TEST_F(HookTest, AllocatingAgainForgets) {

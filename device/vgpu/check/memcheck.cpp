@@ -7,7 +7,7 @@ namespace lockstep::device::vgpu::check {
 namespace {
 
 std::string named(const Allocation& allocation) {
-  return "'" + allocation.label + "' (" + std::to_string(allocation.size_bytes()) + " bytes)";
+  return "\"" + allocation.label + "\" of " + std::to_string(allocation.size_bytes()) + " bytes";
 }
 std::string bytes(u64 count) { return std::to_string(count) + (count == 1 ? " byte" : " bytes"); }
 
@@ -60,10 +60,11 @@ const Allocation* AllocationTable::find(u64 address, u64 size_bytes) const {
 std::string AllocationTable::describe(u64 address, u64 size_bytes) const {
   const Allocation* before = at_or_before(live_, address);
   if (before != nullptr && address < before->end) {
-    const std::string offset = ", offset " + std::to_string(address - before->first);
-    if (size_bytes <= before->end - address) return "of " + named(*before) + offset;
-    return "of " + named(*before) + offset + ", " + bytes(size_bytes - (before->end - address)) +
-           " past its end";
+    const u64 room = before->end - address;
+    if (size_bytes > room) {
+      return "reaches " + bytes(size_bytes - room) + " past the end of " + named(*before);
+    }
+    return "at offset " + std::to_string(address - before->first) + " of " + named(*before);
   }
   const Allocation* freed = at_or_before(freed_, address);
   if (freed != nullptr && address < freed->end) {
@@ -73,7 +74,7 @@ std::string AllocationTable::describe(u64 address, u64 size_bytes) const {
   const u64 past = before != nullptr ? address - before->end : kNearBytes;
   const u64 ahead = after != live_.end() ? after->second.first - address : kNearBytes;
   if (past < kNearBytes && past <= ahead) {
-    return bytes(past) + " past the end of " + named(*before);
+    return bytes(past) + " after " + named(*before);
   }
   if (ahead < kNearBytes) return bytes(ahead) + " before " + named(after->second);
   return "in no allocation";

@@ -26,9 +26,9 @@ class AllocationTable {
   // The live allocation that holds all of [address, address + size_bytes).
   const Allocation* find(u64 address, u64 size_bytes) const;
 
-  // "of 'x' (4096 bytes), offset 128" for an address in a live allocation, else what it misses:
-  // "4 bytes past the end of 'x' (4096 bytes)", "in 'x' (4096 bytes), which was freed",
-  // "in no allocation". The address itself where size_bytes 0.
+  // Where an access lies: "at offset 128 of "x" of 4096 bytes", or what it misses: "4 bytes after
+  // "x" of 4096 bytes", "8 bytes before ...", "reaches 2 bytes past the end of ...", "in "x" of
+  // 4096 bytes, which was freed", "in no allocation".
   std::string describe(u64 address, u64 size_bytes) const;
 
  private:

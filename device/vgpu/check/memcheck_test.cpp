@@ -26,12 +26,12 @@ TEST(AllocationTable, DescribesWhatAnAccessMisses) {
   EXPECT_EQ(table.describe(0x1000, 4), "in no allocation");
   table.add(0x1000, 64, "a");
   table.add(0x1100, 16, "b");
-  EXPECT_EQ(table.describe(0x1008, 4), "of 'a' (64 bytes), offset 8");
-  EXPECT_EQ(table.describe(0x103e, 4), "of 'a' (64 bytes), offset 62, 2 bytes past its end");
-  EXPECT_EQ(table.describe(0x1040, 4), "0 bytes past the end of 'a' (64 bytes)");
-  EXPECT_EQ(table.describe(0x1041, 4), "1 byte past the end of 'a' (64 bytes)");
-  EXPECT_EQ(table.describe(0x10f8, 4), "8 bytes before 'b' (16 bytes)");
-  EXPECT_EQ(table.describe(0x0ffc, 4), "4 bytes before 'a' (64 bytes)");
+  EXPECT_EQ(table.describe(0x1008, 4), "at offset 8 of \"a\" of 64 bytes");
+  EXPECT_EQ(table.describe(0x103e, 4), "reaches 2 bytes past the end of \"a\" of 64 bytes");
+  EXPECT_EQ(table.describe(0x1040, 4), "0 bytes after \"a\" of 64 bytes");
+  EXPECT_EQ(table.describe(0x1041, 4), "1 byte after \"a\" of 64 bytes");
+  EXPECT_EQ(table.describe(0x10f8, 4), "8 bytes before \"b\" of 16 bytes");
+  EXPECT_EQ(table.describe(0x0ffc, 4), "4 bytes before \"a\" of 64 bytes");
   EXPECT_EQ(table.describe(0x90000000, 4), "in no allocation");
 }
 
@@ -39,10 +39,10 @@ TEST(AllocationTable, AFreedAllocationIsNamedUntilItsBytesAreUsedAgain) {
   AllocationTable table;
   table.add(0x1000, 64, "a");
   table.remove(0x1000);
-  EXPECT_EQ(table.describe(0x1020, 4), "in 'a' (64 bytes), which was freed");
+  EXPECT_EQ(table.describe(0x1020, 4), "in \"a\" of 64 bytes, which was freed");
   table.add(0x1000, 16, "b");
-  EXPECT_EQ(table.describe(0x1004, 4), "of 'b' (16 bytes), offset 4");
-  EXPECT_EQ(table.describe(0x1020, 4), "16 bytes past the end of 'b' (16 bytes)");
+  EXPECT_EQ(table.describe(0x1004, 4), "at offset 4 of \"b\" of 16 bytes");
+  EXPECT_EQ(table.describe(0x1020, 4), "16 bytes after \"b\" of 16 bytes");
 }
 
 TEST(AllocationTable, WritesHexadecimal) {

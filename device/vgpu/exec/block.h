@@ -20,6 +20,7 @@ struct Barrier {
   std::uint32_t expected = 0;     // threads; 0: all that live
   std::uint32_t set_count = 0;    // of bar.red: threads whose predicate was set
   std::uint32_t contributed = 0;  // threads that took part in the reduction
+  std::uint32_t warps = 0;        // that arrived, one bit each
 };
 
 struct Index3 {

@@ -17,29 +17,6 @@ std::string triple(std::uint64_t linear, const Dim3& size) {
          ", " + std::to_string(linear / size.x / size.y) + ")";
 }
 
-// The allocation next to a global address: "4 bytes after "x" of 1024 bytes".
-std::string neighbour(const GlobalMemory& memory, std::uint64_t address) {
-  const auto& allocations = memory.allocations();
-  auto next = allocations.upper_bound(address);
-  const auto described = [](const auto& entry) {
-    return "\"" + entry.second.label + "\" of " + std::to_string(entry.second.size_bytes) +
-           " bytes";
-  };
-  if (next != allocations.begin()) {
-    const auto before = std::prev(next);
-    const std::uint64_t end = before->first + before->second.size_bytes;
-    if (address < end) {
-      return "reaches " + std::to_string(address - before->first) + " bytes into " +
-             described(*before);
-    }
-    if (next == allocations.end() || address - end <= next->first - address) {
-      return std::to_string(address - end) + " bytes after " + described(*before);
-    }
-  }
-  if (next == allocations.end()) return "in no allocation";
-  return std::to_string(next->first - address) + " bytes before " + described(*next);
-}
-
 const char* space_name(Space space) {
   switch (space) {
     case Space::Global:
@@ -58,7 +35,7 @@ std::string access_message(const GlobalMemory& memory, const Fault& fault) {
   std::string text = std::string(space_name(fault.space)) + (fault.is_write ? " write" : " read") +
                      " of " + std::to_string(fault.size_bytes) + " bytes at " + hex(fault.address);
   if (fault.kind == FaultKind::Misaligned) return text + " is not aligned";
-  if (fault.space == Space::Global) return text + ": " + neighbour(memory, fault.address);
+  if (fault.space == Space::Global) return text + ": " + memory.table().describe(fault.address, fault.size_bytes);
   return text + " is outside";
 }
 
@@ -123,6 +100,18 @@ Diagnostic diagnose(const Program& program, const GlobalMemory& memory,
   diagnostic.message = what + "; thread " + triple(thread, options.block) + " of block " +
                        triple(linear_block, options.grid) + ", line " +
                        std::to_string(program.origins[fault.instruction].line) + " of the PTX";
+  return diagnostic;
+}
+
+Diagnostic diagnose(const Program& program, const check::Finding& finding) {
+  Diagnostic diagnostic;
+  diagnostic.checker = finding.checker;
+  diagnostic.kind = finding.kind;
+  diagnostic.kernel = program.kernel;
+  diagnostic.message = finding.message;
+  diagnostic.source = source_of(program, finding.instruction);
+  diagnostic.source_second = source_of(program, finding.second_instruction);
+  diagnostic.count = finding.count;
   return diagnostic;
 }
 

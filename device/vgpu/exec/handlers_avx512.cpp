@@ -11,6 +11,7 @@
 #include <type_traits>
 
 #include "device/device.h"
+#include "device/vgpu/check/hook.h"
 #include "device/vgpu/exec/handlers.h"
 #include "device/vgpu/exec/machine.h"
 #include "device/vgpu/exec/runtime.h"

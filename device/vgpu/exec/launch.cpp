@@ -38,12 +38,15 @@ Launcher::~Launcher() = default;
 
 LaunchOutcome Launcher::launch(const Program& program, const GlobalMemory& memory,
                                const LaunchOptions& options,
-                               std::span<const std::byte> parameters) {
+                               std::span<const std::byte> parameters,
+                               check::LaunchChecks* checks) {
   const std::uint64_t blocks = options.grid.count();
   std::uint64_t worker_count = std::min<std::uint64_t>(threads_->count, blocks);
   if (program.ordered || blocks * options.block.count() < kSmallLaunch) worker_count = 1;
-  const LaunchContext context{program, memory, options, parameters, worker_count > 1};
+  const LaunchContext context{program, memory, options, parameters, worker_count > 1,
+                              checks};
 
+  if (checks != nullptr) checks->begin_launch();
   std::vector<std::uint64_t> order;
   if (options.schedule_seed != 0) {
     order.resize(blocks);
@@ -63,7 +66,7 @@ LaunchOutcome Launcher::launch(const Program& program, const GlobalMemory& memor
       const std::uint64_t position = next.fetch_add(1);
       if (position >= failed_at.load()) return;
       const std::uint64_t linear = order.empty() ? position : order[position];
-      if (const auto fault = worker.run_block(context, linear)) {
+      if (const auto fault = worker.run_block(context, position, linear)) {
         const std::lock_guard lock(mutex);
         faults.emplace(position, *fault);
         failed_at.store(std::min(failed_at.load(), position));
@@ -83,6 +86,12 @@ LaunchOutcome Launcher::launch(const Program& program, const GlobalMemory& memor
   for (const auto& worker : workers_) {
     outcome.warp_instructions += worker->take_executed();
     outcome.checked_accesses += worker->take_checked_lanes();
+  }
+  if (checks != nullptr) {
+    const check::Findings findings = checks->end_launch();
+    for (const check::Finding& finding : findings.list()) {
+      outcome.diagnostics.push_back(diagnose(program, finding));
+    }
   }
   if (!faults.empty()) {
     const auto& [position, fault] = *faults.begin();

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "device/device.h"
+#include "device/vgpu/check/hook.h"
 #include "device/vgpu/exec/memory.h"
 #include "device/vgpu/exec/program.h"
 
@@ -20,6 +21,7 @@ struct LaunchOptions {
   std::uint64_t schedule_seed = 0;
   std::uint32_t sm = 80;
   std::uint32_t multiprocessor_count = 1;
+  bool memcheck = true;
 };
 
 struct LaunchOutcome {
@@ -35,9 +37,10 @@ class Launcher {
  public:
   explicit Launcher(std::uint32_t host_threads);  // 0: all cores
   ~Launcher();
-  // `parameters` has Program::param_bytes. The limits have been checked.
+  // `checks`: what listens, or nullptr. `parameters` has Program::param_bytes. The limits have been checked.
   LaunchOutcome launch(const Program& program, const GlobalMemory& memory,
-                       const LaunchOptions& options, std::span<const std::byte> parameters);
+                       const LaunchOptions& options, std::span<const std::byte> parameters,
+                       check::LaunchChecks* checks);
 
  private:
   struct Threads;

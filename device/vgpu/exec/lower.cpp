@@ -145,6 +145,12 @@ const char* approximation_suffix(ApproximationMode mode) {
   }
   return "";
 }
+// A fence that orders more than the threads of a block: what its checkers want to know.
+bool is_fence(const Instruction& in) {
+  if (in.name != "membar" && in.name != "fence") return false;
+  return has_modifier(in, "gl") || has_modifier(in, "gpu") || has_modifier(in, "sys") ||
+         has_modifier(in, "cluster");
+}
 // Ordering and hints: lanes' accesses happen in program order here, so nothing is left to do.
 bool is_hint(const std::string& name) {
   for (const char* known :
@@ -204,6 +210,7 @@ Lowering::Status Lowering::dispatch(Scope& scope, const Instruction& in) {
     if (in.name == special.name) return (this->*special.lower)(scope, in);
   }
   if (in.name == "match" && has_modifier(in, "all")) return lower_with_predicate(scope, in);
+  if (is_fence(in)) return emit_key("#fence", 0);
   if (is_hint(in.name)) return emit_key("#nothing", 0);
   if (in.name == "selp" && !in.operands.empty()) {
     return lower_plain(scope, in, "selp" + untyped(letter_of(scope, in.operands[0])));

@@ -75,6 +75,7 @@ Lowering::Status Lowering::lower_barrier(Scope& scope, const Instruction& in) {
   instr.b = b;
   instr.c = c;
   instr.e = arrives ? 0 : 1;
+  instr.immediate = in.name == "bar" || has_modifier(in, "aligned") ? 0 : 1;
   instr.f = reduction;
   return base::Ok{};
 }

@@ -1,5 +1,6 @@
 // ld, st, atom, red, cp.async, ldmatrix, cvta, isspacep.
 #include "base/check.h"
+#include "device/vgpu/check/access.h"
 #include "device/vgpu/exec/lower_state.h"
 
 namespace lockstep::device::vgpu::exec {
@@ -17,6 +18,8 @@ struct Spelling {
   std::string type;               // the last modifier
   std::vector<std::string> rest;  // operation of an atomic, ...
   bool has_cache_hint = false;
+  bool is_strong = false;     // volatile, relaxed, ...: no race with others of its kind
+  bool is_read_only = false;  // nobody writes it during the kernel
   std::string unknown;
 };
 
@@ -36,6 +39,10 @@ Spelling read_modifiers(const Instruction& in, bool is_atomic) {
   for (std::size_t k = 0; k < in.modifiers.size(); ++k) {
     const std::string& modifier = in.modifiers[k];
     if (modifier == "L2::cache_hint") spelling.has_cache_hint = true;
+    for (const char* strong : {"volatile", "relaxed", "acquire", "release", "mmio"}) {
+      spelling.is_strong = spelling.is_strong || modifier == strong;
+    }
+    spelling.is_read_only = spelling.is_read_only || modifier == "nc" || modifier == "const";
     if (k + 1 == in.modifiers.size()) {
       spelling.type = modifier;
     } else if (modifier == "global" || modifier == "shared" || modifier == "local" ||
@@ -65,6 +72,17 @@ std::uint32_t type_bits(const std::string& type) {
     if (c >= '0' && c <= '9') bits = bits * 10 + static_cast<std::uint32_t>(c - '0');
   }
   return bits;
+}
+// What the checkers are told of an access, in Instr::f.
+std::uint32_t kind_bits(check::AccessKind kind) {
+  return static_cast<std::uint32_t>(kind) << kAccessKindShift;
+}
+std::uint32_t kind_bits(const Spelling& spelling, bool is_load) {
+  using check::AccessKind;
+  if (!is_load) return kind_bits(spelling.is_strong ? AccessKind::StrongStore : AccessKind::Store);
+  return kind_bits(spelling.is_read_only ? AccessKind::ReadOnlyLoad
+                   : spelling.is_strong  ? AccessKind::StrongLoad
+                                         : AccessKind::Load);
 }
 // "u8", "s8", ...: how memory of `type` reads into a register of `letter`.
 std::string memory_type(const std::string& type, char letter) {
@@ -158,7 +176,7 @@ Lowering::Status Lowering::lower_access(Scope& scope, const Instruction& in, boo
   instr.a = place.base;
   instr.immediate = static_cast<std::uint64_t>(place.offset);
   instr.e = program_->interval_slots++;
-  instr.f = access_code(spelling.space);
+  instr.f = access_code(spelling.space) | kind_bits(spelling, is_load);
   return base::Ok{};
 }
 Lowering::Status Lowering::lower_load(Scope& scope, const Instruction& in) {
@@ -217,7 +235,7 @@ Lowering::Status Lowering::lower_atomic(Scope& scope, const Instruction& in) {
     instr.c = c;
     instr.immediate = static_cast<std::uint64_t>(place.offset) + k * (bits / 8);
     instr.e = program_->interval_slots++;
-    instr.f = access_code(spelling.space);
+    instr.f = access_code(spelling.space) | kind_bits(check::AccessKind::Atomic);
   }
   return base::Ok{};
 }
@@ -273,7 +291,8 @@ Lowering::Status Lowering::lower_cp_async(Scope& scope, const Instruction& in) {
   instr.d = static_cast<std::uint32_t>(to.offset);
   instr.c = reads;
   instr.e = program_->interval_slots++;
-  instr.f = access_code("global");
+  // copy_async tells what each lane reads: it may be less than the size.
+  instr.f = access_code("global") | (kAccessUntold << kAccessKindShift);
   return base::Ok{};
 }
 

@@ -13,6 +13,10 @@
 #include <cstdint>
 #include <vector>
 
+namespace lockstep::device::vgpu::check {
+class BlockChecks;
+}
+
 namespace lockstep::device::vgpu::exec {
 
 inline constexpr std::uint32_t kLanes = 32;
@@ -31,6 +35,10 @@ inline constexpr std::uint64_t kPaddingBytes = 4096;
 // Instr::f of a memory instruction: where its addresses lead.
 enum class AccessSpace : std::uint32_t { Global, Shared, Local, Generic };
 inline constexpr std::uint32_t kAccessChecked = 4;  // added to it
+// check::AccessKind of what the checkers are told, above these bits; kAccessUntold: nothing.
+inline constexpr std::uint32_t kAccessMask = 7;
+inline constexpr std::uint32_t kAccessKindShift = 3;
+inline constexpr std::uint32_t kAccessUntold = 7;
 
 struct Instr;
 struct Warp;
@@ -117,6 +125,7 @@ struct alignas(64) Warp {
   const std::byte* param = nullptr;
   std::uint64_t param_size = 0;
   Block* block = nullptr;
+  check::BlockChecks* checks = nullptr;  // what listens to this block, or nothing
   Interval* intervals = nullptr;  // of each global access (Instr::e): the allocation used last
   std::uint64_t checked_lanes = 0;
   Split splits[kLanes];

@@ -48,6 +48,7 @@ void GlobalMemory::swap(GlobalMemory& other) noexcept {
   std::swap(mapped_bytes_, other.mapped_bytes_);
   std::swap(free_bytes_, other.free_bytes_);
   std::swap(allocations_, other.allocations_);
+  std::swap(table_, other.table_);
 }
 
 std::uint64_t GlobalMemory::allocate(std::uint64_t size_bytes, std::string label) {
@@ -59,6 +60,7 @@ std::uint64_t GlobalMemory::allocate(std::uint64_t size_bytes, std::string label
     place = address + footprint(std::max<std::uint64_t>(allocation.size_bytes, 1));
   }
   if (place - kGlobalBase > size_bytes_ || needed > size_bytes_ - (place - kGlobalBase)) return 0;
+  table_.add(place, size_bytes, label);
   allocations_.emplace(place, Allocation{size_bytes, std::move(label)});
   free_bytes_ -= needed;
   return place;
@@ -77,6 +79,7 @@ void GlobalMemory::release(std::uint64_t address) {
     const std::uintptr_t end = (start + size) / kPage * kPage;
     madvise(reinterpret_cast<void*>(first), end - first, MADV_DONTNEED);
   }
+  table_.remove(address);
   allocations_.erase(found);
 }
 

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "device/vgpu/check/memcheck.h"
 #include "device/vgpu/exec/machine.h"
 
 namespace lockstep::device::vgpu::exec {
@@ -40,6 +41,8 @@ class GlobalMemory {
   const std::map<std::uint64_t, Allocation>& allocations() const { return allocations_; }
   // The live allocation that holds [address, address + size_bytes); first == end: there is none.
   Interval find(std::uint64_t address, std::uint64_t size_bytes) const;
+  // Names of live and freed allocations, for messages.
+  const check::AllocationTable& table() const { return table_; }
   std::byte* host(std::uint64_t address) const { return data_ + (address - kGlobalBase); }
   std::uint64_t bias() const { return reinterpret_cast<std::uint64_t>(data_) - kGlobalBase; }
 
@@ -50,6 +53,7 @@ class GlobalMemory {
   std::byte* data_ = nullptr;  // of kGlobalBase
   std::uint64_t size_bytes_ = 0, mapped_bytes_ = 0, free_bytes_ = 0;
   std::map<std::uint64_t, Allocation> allocations_;  // by address
+  check::AllocationTable table_;
 };
 
 }  // namespace lockstep::device::vgpu::exec

@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "base/check.h"
+#include "device/vgpu/check/hook.h"
 #include "device/vgpu/exec/block.h"
 
 namespace lockstep::device::vgpu::exec {
@@ -38,6 +39,9 @@ bool wake_splits(Warp& warp) {
     const std::uint32_t here = split.wait == Wait::WarpSync ? at_sync : split.mask;
     const bool waits_inside = split.wait == Wait::WarpSync || split.wait == Wait::Converge;
     if (waits_inside && (split.detail & warp.live & ~here) == 0) {
+      if (split.wait == Wait::WarpSync && warp.checks != nullptr) {
+        warp.checks->sync_warp(warp.index, split.detail, warp.live);
+      }
       split.wait = Wait::None;
       woken = true;
     }
@@ -164,8 +168,20 @@ const Instr* arrive_at_barrier(Warp& warp, const Instr* from, std::uint32_t barr
   }
   Barrier& state = warp.block->barriers[barrier];
   const auto count = static_cast<std::uint32_t>(std::popcount(warp.mask));
+  if (warp.checks != nullptr) {
+    warp.checks->arrive_at_barrier({.warp = warp.index,
+                                    .instruction = from->index,
+                                    .barrier = barrier,
+                                    .is_aligned = from->immediate == 0,
+                                    .lanes = warp.mask,
+                                    .live = warp.live,
+                                    .threads = threads,
+                                    .arrived_threads = state.arrived,
+                                    .expected_threads = state.expected});
+  }
   state.arrived += count;
   state.expected = threads;
+  state.warps |= 1u << warp.index;
   if (reduction != 0) {
     state.contributed += count;
     state.set_count += static_cast<std::uint32_t>(std::popcount(contribution));
@@ -175,6 +191,23 @@ const Instr* arrive_at_barrier(Warp& warp, const Instr* from, std::uint32_t barr
 }
 
 namespace {
+
+// Tells the checkers who goes on after whom. Warps that have exited count as arrived where the
+// barrier is of all threads.
+void tell_opening(const Block& block, std::uint32_t index) {
+  if (block.warps[0]->checks == nullptr) return;
+  const Barrier& barrier = block.barriers[index];
+  std::uint32_t waiting = 0, exited = 0;
+  for (const Warp* warp : block.warps) {
+    if (warp->live == 0) exited |= 1u << warp->index;
+    for (std::uint32_t k = 0; k < warp->split_count; ++k) {
+      const Split& split = warp->splits[k];
+      if (split.wait == Wait::Barrier && split.detail == index) waiting |= 1u << warp->index;
+    }
+  }
+  if (barrier.expected == 0) waiting |= exited;
+  block.warps[0]->checks->complete_barrier(waiting, barrier.warps | waiting);
+}
 
 // What bar.red gives to the lanes of `split`; 1: popc, 2: and, 3: or.
 void write_reduction(Warp& warp, const Split& split, const Barrier& barrier) {
@@ -205,6 +238,7 @@ bool open_barriers(Block& block) {
     Barrier& barrier = block.barriers[index];
     const std::uint32_t expected = barrier.expected == 0 ? live : barrier.expected;
     if (barrier.arrived == 0 || barrier.arrived < expected) continue;
+    tell_opening(block, index);
     for (Warp* warp : block.warps) {
       for (std::uint32_t k = 0; k < warp->split_count; ++k) {
         Split& split = warp->splits[k];
@@ -223,6 +257,10 @@ bool open_barriers(Block& block) {
 void queue_copy(Warp& warp, const AsyncCopy& copy) {
   AsyncCopy queued = copy;
   queued.group = warp.copies->committed[copy.lane];
+  if (warp.checks != nullptr) {
+    warp.checks->begin_copy(warp.index, copy.lane, copy.destination, copy.size_bytes,
+                            copy.instruction);
+  }
   warp.copies->copies.push_back(queued);
 }
 void commit_group(Warp& warp) {
@@ -250,6 +288,10 @@ void apply_copies(Warp& warp, std::uint64_t groups_left) {
       __builtin_memcpy(to, reinterpret_cast<const void*>(copy.source), copy.source_bytes);
     }
     __builtin_memset(to + copy.source_bytes, 0, copy.size_bytes - copy.source_bytes);
+    if (warp.checks != nullptr) {
+      warp.checks->finish_copy(warp.index, copy.lane, copy.destination, copy.size_bytes,
+                               copy.instruction);
+    }
   }
   copies.resize(kept);
 }

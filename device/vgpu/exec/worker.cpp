@@ -52,7 +52,16 @@ void Worker::prepare(const LaunchContext& context) {
   local_stride_ = program.local_bytes;
   local_ = local_arena_.require(local_stride_ * kLanes * warp_count_ + 2 * kPaddingBytes) +
            kPaddingBytes;
-  intervals_.assign(program.interval_slots, Interval{});
+  // Without memcheck all of global memory is one allocation.
+  intervals_.assign(program.interval_slots,
+                    context.options.memcheck
+                        ? Interval{}
+                        : Interval{kGlobalBase, kGlobalBase + context.memory.size_bytes()});
+  if (checks_of_ != context.checks) {
+    checks_ = context.checks == nullptr ? nullptr
+                                        : std::make_unique<check::BlockChecks>(context.checks);
+    checks_of_ = context.checks;
+  }
   queues_.resize(warp_count_);
   block_.warps.clear();
   for (std::uint32_t index = 0; index < warp_count_; ++index) {
@@ -71,6 +80,7 @@ void Worker::prepare(const LaunchContext& context) {
     warp->intervals = intervals_.data();
     warp->copies = &queues_[index];
     warp->atomics_shared = context.atomics_shared;
+    warp->checks = checks_.get();
     block_.warps.push_back(warp);
   }
   block_.program = &program;
@@ -279,9 +289,15 @@ void Worker::schedule(const LaunchContext&, std::uint64_t) {
   }
 }
 
-std::optional<Fault> Worker::run_block(const LaunchContext& context, std::uint64_t linear) {
+std::optional<Fault> Worker::run_block(const LaunchContext& context, std::uint64_t order,
+                                       std::uint64_t linear) {
+  if (checks_ != nullptr) {
+    checks_->begin_block(order, static_cast<std::uint32_t>(linear), warp_count_, shared_bytes_,
+                         local_stride_ * kLanes);
+  }
   start_block(context, linear);
   schedule(context, linear);
+  if (checks_ != nullptr) checks_->end_block(block_.fault.has_value());
   for (Warp* warp : block_.warps) {
     executed_ += static_cast<std::uint64_t>(warp->executed);
     checked_lanes_ += warp->checked_lanes;

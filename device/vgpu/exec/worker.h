@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "device/vgpu/check/hook.h"
 #include "device/vgpu/exec/block.h"
 #include "device/vgpu/exec/launch.h"
 
@@ -21,6 +22,7 @@ struct LaunchContext {
   const LaunchOptions& options;
   std::span<const std::byte> parameters;
   bool atomics_shared = false;
+  check::LaunchChecks* checks = nullptr;  // nullptr: none
 };
 
 // Host memory whose start is a multiple of 64 bytes; only grows.
@@ -39,7 +41,8 @@ class Worker {
   void prepare(const LaunchContext& context);
   // Runs block number `order` of the schedule, which is block `linear` of the grid; a fault if it
   // could not finish.
-  std::optional<Fault> run_block(const LaunchContext& context, std::uint64_t linear);
+  std::optional<Fault> run_block(const LaunchContext& context, std::uint64_t order,
+                                 std::uint64_t linear);
   std::uint64_t take_executed();
   std::uint64_t take_checked_lanes();
 
@@ -59,6 +62,8 @@ class Worker {
   std::vector<AsyncQueue> queues_;
   std::vector<std::uint32_t> order_;
   Block block_;
+  std::unique_ptr<check::BlockChecks> checks_;
+  check::LaunchChecks* checks_of_ = nullptr;
   std::uint64_t executed_ = 0, checked_lanes_ = 0;
 };
 
