@@ -256,6 +256,23 @@ TEST_P(AttentionDecode, RowsDoNotDependOnBatchOrPages) {
   }
 }
 
+TEST_P(AttentionDecode, NoScheduleChangesABit) {
+  const AttentionShape shape{6, 2, 80, 16, 300, DType::F16};
+  base::Prng prng(21);
+  const std::vector<Sequence> sequences = {random_sequence(prng, shape, 70),
+                                           random_sequence(prng, shape, 530)};
+  const std::vector<double> q =
+      random_values(prng, DType::F32, std::size_t{2} * shape.head_count * shape.head_size);
+  TestDevice in_order(GetParam());
+  const std::vector<double> want = run(in_order, shape, sequences, q);
+  for (std::uint64_t seed = 1; seed <= 4; ++seed) {
+    device::DeviceOptions options;
+    options.schedule_seed = seed;
+    TestDevice permuted(GetParam(), options);
+    EXPECT_EQ(run(permuted, shape, sequences, q), want) << "schedule " << seed;
+  }
+}
+
 TEST(AttentionDecodeContract, RefusesHeadsThatItCannotCut) {
   TestDevice device("vgpu:sm_80");
   AttentionShape shape;

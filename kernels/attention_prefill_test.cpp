@@ -370,6 +370,21 @@ TEST_P(AttentionPrefill, ChunksBatchAndPagesChangeNoBit) {
   }
 }
 
+TEST_P(AttentionPrefill, NoScheduleChangesABit) {
+  const AttentionShape shape{6, 2, 80, 16, 50, DType::F16};
+  base::Prng prng(21);
+  const std::vector<Sequence> sequences = {random_sequence(prng, shape, 90)};
+  const std::vector<std::vector<double>> q = {random_queries(prng, shape, 90)};
+  TestDevice in_order(GetParam());
+  const std::vector<double> want = run(in_order, shape, sequences, q, {{0, 0, 90}});
+  for (std::uint64_t seed = 1; seed <= 4; ++seed) {
+    device::DeviceOptions options;
+    options.schedule_seed = seed;
+    TestDevice permuted(GetParam(), options);
+    EXPECT_EQ(run(permuted, shape, sequences, q, {{0, 0, 90}}), want) << "schedule " << seed;
+  }
+}
+
 TEST(AttentionPrefillContract, RefusesWhatTensorCoresDoNotTake) {
   TestDevice device("vgpu:sm_80");
   AttentionShape shape;
