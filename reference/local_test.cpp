@@ -137,7 +137,7 @@ Outcome run(const Run& run) {
   for (std::uint32_t r = 1; r < prompts.size(); ++r) rest.push_back({{r}, 0, prompts[r]});
   step(true, {{{0}, 0, {first.begin(), first.begin() + static_cast<std::ptrdiff_t>(half)}}});
   step(true, rest);
-  for (std::uint32_t i = 0; i < run.steps; ++i) {
+  for (std::uint32_t i = 0; i < run.steps && !outcome.first; ++i) {
     std::vector<Chunk> chunks;
     for (std::uint32_t r = 0; r < prompts.size(); ++r) {
       const auto length = static_cast<std::uint32_t>(prompts[r].size());
