@@ -2,6 +2,7 @@
 #include "kernels/gemv.h"
 
 #include <algorithm>
+#include <bit>
 #include <string>
 
 #include "base/check.h"
@@ -13,6 +14,8 @@ namespace {
 
 constexpr std::uint32_t kWarps = 4;  // as in gemv.cu
 constexpr std::uint32_t kMaxRows = 8;
+constexpr std::uint32_t kFullGrid = 1024;
+constexpr std::uint32_t kMaxTurns = 16;
 
 // Warps that share a tile's columns, by the matrix alone: more where tiles are too few to fill a
 // GPU, as long as each part keeps 4 chunks.
@@ -48,7 +51,11 @@ base::Status launch_gemv(const LaunchContext& context, const GemvArgs& args) {
   const std::uint64_t tile_bytes = weight_tile_bytes(weight.dtype, weight.columns);
   LS_CHECK(tile_bytes < (std::uint64_t{1} << 32));
   const std::uint32_t parts = split(weight);
-  const std::uint32_t blocks = divide_up(divide_up(weight.rows, kTileOutputs), kWarps / parts);
+  const std::uint32_t tiles = divide_up(weight.rows, kTileOutputs);
+  // As many blocks as a large GPU holds at a time; more tiles come in turns.
+  const std::uint32_t turns =
+      parts == 1 ? std::clamp(tiles / kWarps / kFullGrid, 1u, kMaxTurns) : 1;
+  const std::uint32_t blocks = divide_up(tiles, kWarps / parts * turns);
   // Passes of 8 rows, then the rest by the next larger kernel: the same chains in each.
   for (std::uint32_t first = 0; first < args.rows;) {
     const std::uint32_t left = args.rows - first;
@@ -61,7 +68,8 @@ base::Status launch_gemv(const LaunchContext& context, const GemvArgs& args) {
     device::Parameters parameters;
     parameters.add(args.x + std::uint64_t{first} * weight.columns * 4).add(weight.data);
     parameters.add(args.y + std::uint64_t{first} * weight.rows * 4).add(rows).add(weight.rows);
-    parameters.add(weight.columns).add(static_cast<std::uint32_t>(tile_bytes)).add(parts);
+    parameters.add(weight.columns).add(static_cast<std::uint32_t>(tile_bytes));
+    parameters.add(static_cast<std::uint32_t>(std::countr_zero(parts)));
     LS_TRY(context.kernels.device().launch(
         kernel, {.grid = {blocks, passes}, .block = {32, kWarps}, .stream = context.stream},
         parameters.bytes()));

@@ -5,8 +5,9 @@
 // chunks of 128 columns p, p + split, ...), and kRows rows of x. In a chunk a lane has 4 columns:
 // it decodes 8 x 4 weights once and uses them for each row, one fmaf chain for each (row, output)
 // in ascending columns. Then a tree over the 32 lanes and, in ascending order, over the parts.
-// Grid rule: blocks of 4 warps, x over tiles, y over passes of kRows rows. split depends on the
-// matrix alone and a row's chain on nothing else: its bits don't depend on the rows beside it.
+// Grid rule: blocks of 4 warps, x over tiles (a warp takes several, one behind the other, where
+// there are many), y over passes of kRows rows. split depends on the matrix alone and a row's chain
+// on nothing else: its bits don't depend on the rows beside it.
 // Limits: columns a multiple of the type's block; 16-byte loads of x where columns % 4 == 0, single
 // elements otherwise.
 //
@@ -37,7 +38,17 @@ __device__ __forceinline__ float4 load_x(const float* from, unsigned column, uns
   return x;
 }
 
-// Sum of 8 numbers over a warp's lanes: lane 4 o + anything gets that of output o, all four the
+// x of the lane whose number differs in the bits of kMask; by all lanes.
+template <int kMask>
+__device__ __forceinline__ float from_other(float x) {
+  float result;
+  asm volatile("shfl.sync.bfly.b32 %0, %1, %2, 31, 0xffffffff;"
+               : "=f"(result)
+               : "f"(x), "n"(kMask));
+  return result;
+}
+
+// Sum of 8 numbers over a warp's lanes: lanes 4 o to 4 o + 3 get that of output o, all four the
 // same bits. Halving the outputs a lane keeps at each of the first levels: 9 shuffles, not 40.
 __device__ __forceinline__ float sum_outputs(const float (&x)[8], unsigned lane) {
   float four[4], two[2];
@@ -45,33 +56,24 @@ __device__ __forceinline__ float sum_outputs(const float (&x)[8], unsigned lane)
 #pragma unroll
   for (int o = 0; o < 4; ++o) {
     const float keep = upper16 ? x[o + 4] : x[o], give = upper16 ? x[o] : x[o + 4];
-    four[o] = keep + __shfl_xor_sync(kFullWarp, give, 16);
+    four[o] = keep + from_other<16>(give);
   }
 #pragma unroll
   for (int o = 0; o < 2; ++o) {
     const float keep = upper8 ? four[o + 2] : four[o], give = upper8 ? four[o] : four[o + 2];
-    two[o] = keep + __shfl_xor_sync(kFullWarp, give, 8);
+    two[o] = keep + from_other<8>(give);
   }
   const float keep = upper4 ? two[1] : two[0], give = upper4 ? two[0] : two[1];
-  float sum = keep + __shfl_xor_sync(kFullWarp, give, 4);
-  sum += __shfl_xor_sync(kFullWarp, sum, 2);
-  return sum + __shfl_xor_sync(kFullWarp, sum, 1);
+  float sum = keep + from_other<4>(give);
+  sum += from_other<2>(sum);
+  return sum + from_other<1>(sum);
 }
 
-// What one warp has summed: acc[r][o].
+// What one warp sums of one tile: acc[r][o].
 template <class Tile, int kRows>
 struct WarpSums {
   float acc[kRows][8] = {};
 
-  __device__ __forceinline__ void add(const typename Tile::Raw& raw, const float4 (&x)[kRows]) {
-    Tile::decode(raw, [&](int o, int i, float w) {
-#pragma unroll
-      for (int r = 0; r < kRows; ++r) {
-        const float x_i = i == 0 ? x[r].x : i == 1 ? x[r].y : i == 2 ? x[r].z : x[r].w;
-        acc[r][o] = fmaf(w, x_i, acc[r][o]);
-      }
-    });
-  }
   template <bool kGuarded>
   __device__ __forceinline__ void step(const typename Tile::Cursor& cursor, unsigned chunk,
                                        unsigned lane, unsigned columns,
@@ -81,7 +83,39 @@ struct WarpSums {
     float4 x[kRows];
 #pragma unroll
     for (int r = 0; r < kRows; ++r) x[r] = load_x<kGuarded>(from[r], column, columns);
-    add(raw, x);
+    Tile::decode(raw, [&](int o, int i, float w) {
+#pragma unroll
+      for (int r = 0; r < kRows; ++r) {
+        const float x_i = i == 0 ? x[r].x : i == 1 ? x[r].y : i == 2 ? x[r].z : x[r].w;
+        acc[r][o] = fmaf(w, x_i, acc[r][o]);
+      }
+    });
+  }
+  // The chunks part, part + parts, ... of the tile at `tile`; x_rows: a lane's first column of each
+  // row. Whole chunks, all lanes; then what is left (all of it where x can't be read in vectors).
+  __device__ __forceinline__ void run(const unsigned char* tile, unsigned columns, unsigned part,
+                                      unsigned parts, unsigned lane,
+                                      const float* const (&x_rows)[kRows]) {
+    const float* from[kRows];
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) from[r] = x_rows[r];
+    auto cursor = Tile::start(tile, columns, part, lane);
+    const unsigned whole = columns % 4 == 0 ? columns / kChunkColumns : 0;
+    unsigned chunk = part;
+#pragma unroll 1
+    for (; chunk < whole; chunk += parts) {
+      step<false>(cursor, chunk, lane, columns, from);
+      Tile::advance(cursor, parts);
+#pragma unroll
+      for (int r = 0; r < kRows; ++r) from[r] += parts * kChunkColumns;
+    }
+#pragma unroll 1
+    for (; chunk * kChunkColumns < columns; chunk += parts) {
+      step<true>(cursor, chunk, lane, columns, from);
+      Tile::advance(cursor, parts);
+#pragma unroll
+      for (int r = 0; r < kRows; ++r) from[r] += parts * kChunkColumns;
+    }
   }
 };
 
@@ -89,60 +123,50 @@ template <class Tile, int kRows>
 __device__ __forceinline__ void gemv(const float* __restrict__ x,
                                      const unsigned char* __restrict__ weight,
                                      float* __restrict__ y, unsigned rows, unsigned outputs,
-                                     unsigned columns, unsigned tile_bytes, unsigned split) {
+                                     unsigned columns, unsigned tile_bytes, unsigned split_log2) {
   const unsigned lane = threadIdx.x, warp = threadIdx.y;
-  const unsigned part = warp % split;
-  const unsigned tile = blockIdx.x * (kWarps / split) + warp / split;
-  const bool active = tile * kTileOutputs < outputs;
+  const unsigned split = 1u << split_log2, part = warp & (split - 1);
+  const unsigned tiles = (outputs + kTileOutputs - 1) / kTileOutputs;
+  const unsigned step = gridDim.x * (kWarps >> split_log2);  // tiles that the grid has at a time
   const unsigned first_row = blockIdx.y * kRows;
-  WarpSums<Tile, kRows> sums;
-  if (active) {
-    const float* from[kRows];
+  const float* from[kRows];
 #pragma unroll
-    for (int r = 0; r < kRows; ++r) {
-      // A row beyond the end is the last one again; it is not written.
-      const unsigned row = min(first_row + r, rows - 1);
-      from[r] = x + std::uint64_t{row} * columns + part * kChunkColumns + lane * kSlotColumns;
-    }
-    auto cursor = Tile::start(weight + std::uint64_t{tile} * tile_bytes, columns, part, lane);
-    // Whole chunks, all lanes; then what is left (all of it where x can't be read in vectors).
-    const unsigned whole = columns % 4 == 0 ? columns / kChunkColumns : 0;
-    unsigned chunk = part;
-#pragma unroll 1
-    for (; chunk < whole; chunk += split) {
-      sums.template step<false>(cursor, chunk, lane, columns, from);
-      Tile::advance(cursor, split);
-#pragma unroll
-      for (int r = 0; r < kRows; ++r) from[r] += split * kChunkColumns;
-    }
-#pragma unroll 1
-    for (; chunk * kChunkColumns < columns; chunk += split) {
-      sums.template step<true>(cursor, chunk, lane, columns, from);
-      Tile::advance(cursor, split);
-#pragma unroll
-      for (int r = 0; r < kRows; ++r) from[r] += split * kChunkColumns;
-    }
+  for (int r = 0; r < kRows; ++r) {
+    // A row beyond the end is the last one again; it is not written.
+    const unsigned row = min(first_row + r, rows - 1);
+    from[r] = x + std::uint64_t{row} * columns + part * kChunkColumns + lane * kSlotColumns;
   }
+  const unsigned first_tile = blockIdx.x * (kWarps >> split_log2) + (warp >> split_log2);
   __shared__ float parts[kWarps][kRows][kTileOutputs];
-  const unsigned output = tile * kTileOutputs + lane / 4;
+#pragma unroll 1
+  for (unsigned tile = first_tile; tile < tiles; tile += step) {
+    WarpSums<Tile, kRows> sums;
+    sums.run(weight + std::uint64_t{tile} * tile_bytes, columns, part, split, lane, from);
+    const unsigned output = tile * kTileOutputs + lane / 4;
+    float* to = y + std::uint64_t{first_row} * outputs + output;
+    const bool mine = lane % 4 == 0 && output < outputs;
 #pragma unroll
-  for (int r = 0; r < kRows; ++r) {
-    float sum = sum_outputs(sums.acc[r], lane);
-    const bool mine = lane % 4 == 0 && output < outputs && first_row + r < rows;
-    if (split == 1) {
-      if (mine) y[std::uint64_t{first_row + r} * outputs + output] = sum;
-    } else if (mine) {
-      parts[warp][r][lane / 4] = sum;
+    for (unsigned r = 0; r < kRows; ++r) {
+      const float sum = sum_outputs(sums.acc[r], lane);
+      if (split_log2 != 0) {
+        if (lane % 4 == 0) parts[warp][r][lane / 4] = sum;
+      } else if (mine && first_row + r < rows) {
+        *to = sum;
+      }
+      to += outputs;
     }
   }
-  if (split == 1) return;
+  if (split_log2 == 0) return;
+  // One tile a warp; its parts meet.
   __syncthreads();
-  if (part != 0 || lane % 4 != 0 || output >= outputs) return;
-#pragma unroll
-  for (int r = 0; r < kRows; ++r) {
-    if (first_row + r >= rows) return;
-    float sum = parts[warp][r][lane / 4];
-    for (unsigned p = 1; p < split; ++p) sum += parts[warp + p][r][lane / 4];
+  // Lane 8 a + o of the first part's warp: rows a, a + 4, ... of output o.
+  const unsigned output = first_tile * kTileOutputs + lane % 8;
+  if (part != 0 || output >= outputs) return;
+#pragma unroll 1
+  for (unsigned r = lane / 8; r < kRows && first_row + r < rows; r += 4) {
+    float sum = parts[warp][r][lane % 8];
+#pragma unroll 1
+    for (unsigned p = 1; p < split; ++p) sum += parts[warp + p][r][lane % 8];
     y[std::uint64_t{first_row + r} * outputs + output] = sum;
   }
 }
@@ -153,9 +177,9 @@ __device__ __forceinline__ void gemv(const float* __restrict__ x,
 #define LOCKSTEP_GEMV_ROWS(suffix, decoder, row_count)                                        \
   extern "C" __global__ void __launch_bounds__(128) gemv_##suffix##_r##row_count(             \
       const float* x, const unsigned char* weight, float* y, unsigned rows, unsigned outputs, \
-      unsigned columns, unsigned tile_bytes, unsigned split) {                                \
+      unsigned columns, unsigned tile_bytes, unsigned split_log2) {                           \
     using namespace lockstep::kernels;                                                        \
-    gemv<decoder, row_count>(x, weight, y, rows, outputs, columns, tile_bytes, split);        \
+    gemv<decoder, row_count>(x, weight, y, rows, outputs, columns, tile_bytes, split_log2);   \
   }
 #define LOCKSTEP_GEMV(suffix, decoder)   \
   LOCKSTEP_GEMV_ROWS(suffix, decoder, 1) \
