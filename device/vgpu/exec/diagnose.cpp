@@ -35,7 +35,8 @@ std::string access_message(const GlobalMemory& memory, const Fault& fault) {
   std::string text = std::string(space_name(fault.space)) + (fault.is_write ? " write" : " read") +
                      " of " + std::to_string(fault.size_bytes) + " bytes at " + hex(fault.address);
   if (fault.kind == FaultKind::Misaligned) return text + " is not aligned";
-  if (fault.space == Space::Global) return text + ": " + memory.table().describe(fault.address, fault.size_bytes);
+  if (fault.space == Space::Global)
+    return text + ": " + memory.table().describe(fault.address, fault.size_bytes);
   return text + " is outside";
 }
 

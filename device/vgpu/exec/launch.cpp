@@ -37,14 +37,12 @@ Launcher::Launcher(std::uint32_t host_threads) {
 Launcher::~Launcher() = default;
 
 LaunchOutcome Launcher::launch(const Program& program, const GlobalMemory& memory,
-                               const LaunchOptions& options,
-                               std::span<const std::byte> parameters,
+                               const LaunchOptions& options, std::span<const std::byte> parameters,
                                check::LaunchChecks* checks) {
   const std::uint64_t blocks = options.grid.count();
   std::uint64_t worker_count = std::min<std::uint64_t>(threads_->count, blocks);
   if (program.ordered || blocks * options.block.count() < kSmallLaunch) worker_count = 1;
-  const LaunchContext context{program, memory, options, parameters, worker_count > 1,
-                              checks};
+  const LaunchContext context{program, memory, options, parameters, worker_count > 1, checks};
 
   if (checks != nullptr) checks->begin_launch();
   std::vector<std::uint64_t> order;

@@ -37,7 +37,8 @@ class Launcher {
  public:
   explicit Launcher(std::uint32_t host_threads);  // 0: all cores
   ~Launcher();
-  // `checks`: what listens, or nullptr. `parameters` has Program::param_bytes. The limits have been checked.
+  // `checks`: what listens, or nullptr. `parameters` has Program::param_bytes. The limits have been
+  // checked.
   LaunchOutcome launch(const Program& program, const GlobalMemory& memory,
                        const LaunchOptions& options, std::span<const std::byte> parameters,
                        check::LaunchChecks* checks);

@@ -13,7 +13,7 @@ namespace {
 
 // Divergent branches of one warp before another split than the one with the smallest pc has its
 // turn, and how long that lasts.
-constexpr std::uint64_t kPatience = 1 << 16;
+constexpr std::uint64_t kPatience = 1 << 14;
 
 void add_split(Warp& warp, const Instr* pc, std::uint32_t mask) {
   for (std::uint32_t k = 0; k < warp.split_count; ++k) {

@@ -58,8 +58,8 @@ void Worker::prepare(const LaunchContext& context) {
                         ? Interval{}
                         : Interval{kGlobalBase, kGlobalBase + context.memory.size_bytes()});
   if (checks_of_ != context.checks) {
-    checks_ = context.checks == nullptr ? nullptr
-                                        : std::make_unique<check::BlockChecks>(context.checks);
+    checks_ =
+        context.checks == nullptr ? nullptr : std::make_unique<check::BlockChecks>(context.checks);
     checks_of_ = context.checks;
   }
   queues_.resize(warp_count_);
