@@ -1,6 +1,7 @@
 // lockstep: the command line (docs/cli.md).
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <exception>
@@ -15,6 +16,12 @@ namespace {
 constexpr std::array<std::string_view, 11> kNotBuilt = {
     "op",   "campaign", "replay",       "minimize", "diff", "drift",
     "gate", "mutate",   "check-server", "estimate", "merge"};
+
+bool has_command(const CLI::App& program, const std::string& name) {
+  const auto commands = program.get_subcommands([](const CLI::App*) { return true; });
+  return std::ranges::any_of(commands,
+                             [&](const CLI::App* command) { return command->get_name() == name; });
+}
 
 int main_program(int argc, char** argv) {
   if (argc > 1) {
@@ -36,6 +43,9 @@ int main_program(int argc, char** argv) {
   add_logits(program, status);
   add_vectors(program, status);
   add_doctor(program, status);
+  if (argc > 1 && argv[1][0] != '-' && !has_command(program, argv[1])) {
+    return report_error(base::input_error("", "no such command: " + std::string(argv[1])));
+  }
   try {
     program.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

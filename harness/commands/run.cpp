@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
@@ -13,6 +14,8 @@
 #include "harness/prompts.h"
 #include "harness/report/operands.h"
 #include "harness/report/report.h"
+#include "harness/subjects/engine_subject.h"
+#include "kernels/kernel_set.h"
 
 namespace lockstep::harness {
 namespace {
@@ -38,15 +41,24 @@ std::vector<std::string> split(const std::string& list) {
   return parts;
 }
 
-// vgpu:all is every generation that kernels are built for; auto is the virtual GPU while no other
-// back end is built.
+// Whether our kernels run there: PTX for that generation or an older one is embedded.
+bool has_kernels(const std::string& device) {
+  const base::Result<trace::DeviceInfo> info = device_info(device);
+  return info && std::ranges::any_of(kernels::embedded_ptx(),
+                                     [&](const auto& ptx) { return ptx.sm <= info->sm; });
+}
+
+// vgpu:all is every generation that our kernels run on; auto is the virtual GPU while no other back
+// end is built.
 std::vector<std::string> device_names(const std::string& list) {
   std::vector<std::string> names;
   for (const std::string& name : split(list.empty() ? "vgpu:sm_90" : list)) {
     if (name == "auto") {
       names.emplace_back("vgpu:sm_90");
     } else if (name == "vgpu:all") {
-      for (const std::string& available : device::available()) names.push_back(available);
+      for (const std::string& available : device::available()) {
+        if (has_kernels(available)) names.push_back(available);
+      }
     } else {
       names.push_back(name);
     }
@@ -192,8 +204,10 @@ void add_run(CLI::App& program, int& status) {
   command->add_option("--device", a.common.device,
                       "list of vgpu:sm_80, vgpu:sm_90, vgpu:all, auto; each is run (default "
                       "vgpu:sm_90)");
-  command->add_option("--prompt", a.prompts.texts, "a prompt; may be given again");
-  command->add_option("--tokens", a.prompts.tokens, "a prompt as token ids: 1,2,3");
+  command->add_option("--prompt", a.prompts.texts, "a prompt; may be given again")
+      ->allow_extra_args(false);
+  command->add_option("--tokens", a.prompts.tokens, "a prompt as token ids: 1,2,3")
+      ->allow_extra_args(false);
   command->add_option("--prompts", a.prompts.file,
                       "JSON Lines: objects with prompt or tokens, and n");
   command->add_option("--steps", a.prompts.steps, "new tokens a prompt (default 16)")

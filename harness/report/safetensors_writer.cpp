@@ -20,7 +20,11 @@ base::Status write_safetensors(const std::string& path, std::span<const OutputTe
   }
   std::string text = header.dump();
   while (text.size() % 8 != 0) text += ' ';
-  const std::string partial = path + ".part";
+  // A device or a pipe is written as it is; only a regular file can be replaced by renaming.
+  std::error_code error;
+  const bool special =
+      std::filesystem::exists(path, error) && !std::filesystem::is_regular_file(path, error);
+  const std::string partial = special ? path : path + ".part";
   {
     std::ofstream stream(partial, std::ios::binary | std::ios::trunc);
     const std::uint64_t size = text.size();
@@ -32,13 +36,12 @@ base::Status write_safetensors(const std::string& path, std::span<const OutputTe
     }
     stream.flush();
     if (!stream) {
-      std::remove(partial.c_str());
+      if (!special) std::remove(partial.c_str());
       return base::environment_error(path,
                                      "cannot be written (no such folder, or the disk is full)");
     }
   }
-  std::error_code error;
-  std::filesystem::rename(partial, path, error);
+  if (!special) std::filesystem::rename(partial, path, error);
   if (error) return base::environment_error(path, "cannot be written: " + error.message());
   return base::Ok{};
 }
