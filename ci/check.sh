@@ -83,7 +83,7 @@ step format format
 step tidy python3 ci/tidy.py
 step test ./lockstep test
 step ptx python3 ci/check_ptx.py build/ptx
-step planted bash ci/planted.sh all
+step planted ./lockstep run --planted all
 step warnings warnings
 step sanitize sanitize
 step fuzz fuzz
