@@ -256,6 +256,17 @@ TEST_P(AttentionDecode, RowsDoNotDependOnBatchOrPages) {
   }
 }
 
+TEST_P(AttentionDecode, ARowWithoutKeysIsZero) {
+  TestDevice device(GetParam());
+  const AttentionShape shape{2, 1, 32, 16, 0, DType::F16};
+  base::Prng prng(2);
+  for (const std::uint32_t other : {5u, 300u}) {  // one split, or two
+    const std::vector<Sequence> sequences = {{}, random_sequence(prng, shape, other)};
+    const std::vector<double> q = random_values(prng, DType::F32, 2 * 2 * 32);
+    EXPECT_EQ(part(shape, run(device, shape, sequences, q), 0), std::vector<double>(64, 0));
+  }
+}
+
 TEST_P(AttentionDecode, NoScheduleChangesABit) {
   const AttentionShape shape{6, 2, 80, 16, 300, DType::F16};
   base::Prng prng(21);

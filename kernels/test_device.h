@@ -39,6 +39,7 @@ inline FloatFormat float_format(model::DType dtype) {
 // x rounded to nearest even in the format (subnormals kept, Inf beyond the range).
 inline double round_to(model::DType dtype, double x) {
   if (x == 0 || !std::isfinite(x)) return x;
+  if (dtype == model::DType::F32) return static_cast<float>(x);
   const FloatFormat format = float_format(dtype);
   int exponent = 0;
   std::frexp(x, &exponent);
