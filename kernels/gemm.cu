@@ -14,8 +14,9 @@
 // Limits: cp.async where columns % 8 == 0, single elements otherwise.
 //
 // Bound by the tensor cores from about 64 rows on, by the weights' bytes below: they are read (and
-// decoded) once for 64 rows, x once for 64 outputs (from L2 but for the first time). A warp spends,
-// with 64 rows, about 1.6 instructions a mma on operands and 4 to 5 on decoding.
+// decoded) once for 64 rows, x once for 64 outputs (from L2 but for the first time). With 64
+// rows a warp spends 8 (Q8_0) to 10 (Q4_1) PTX instructions a mma: 1.6 on the product and its
+// operands, the rest on decoding and copies.
 #include "kernels/lib/async_copy.cuh"
 #include "kernels/lib/mma.cuh"
 #include "kernels/lib/weight_tiles.cuh"

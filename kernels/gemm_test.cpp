@@ -152,5 +152,21 @@ TEST_P(Gemm, RowsBitsDoNotDependOnTheBatch) {
   }
 }
 
+TEST_P(Gemm, NoScheduleChangesABit) {
+  base::Prng prng(5);
+  TestWeights weights = random_weights(prng, DType::Q4_K, 70, 512);
+  const std::vector<double> x = random_values(prng, DType::F16, 20 * 512);
+  std::vector<double> first;
+  for (const std::uint64_t seed : {0u, 1u, 2u, 3u}) {
+    device::DeviceOptions options;
+    options.schedule_seed = seed;
+    TestDevice device(GetParam(), options);
+    const UploadedWeights uploaded = upload(device, weights);
+    const std::vector<double> y = run(device, uploaded.weight, DType::F16, x);
+    if (seed == 0) first = y;
+    EXPECT_EQ(y, first) << "seed " << seed;
+  }
+}
+
 }  // namespace
 }  // namespace lockstep::kernels

@@ -130,6 +130,36 @@ TEST_P(Gemv, RowsBitsDoNotDependOnTheBatch) {
   }
 }
 
+// Tiles in turns: more than a grid has at a time, the last one not whole.
+TEST_P(Gemv, ManyOutputsAreExactToo) {
+  TestDevice device(GetParam());
+  base::Prng prng(6);
+  const std::uint32_t outputs = 8 * 8192 + 21;
+  TestWeights weights = integer_weights(prng, DType::Q8_0, outputs, 32);
+  const UploadedWeights uploaded = upload(device, weights);
+  std::vector<double> x(2 * 32);
+  for (double& value : x) value = static_cast<double>(prng.below(17)) - 8;
+  EXPECT_EQ(run(device, uploaded.weight, x), want_of(weights, x, 0).value);
+}
+
+TEST_P(Gemv, NoScheduleChangesABit) {
+  base::Prng prng(7);
+  for (const std::uint32_t columns : {640u, 2048u}) {
+    TestWeights weights = random_weights(prng, DType::Q5_0, 40, columns);
+    const std::vector<double> x = random_values(prng, DType::F32, 3 * columns);
+    std::vector<double> first;
+    for (const std::uint64_t seed : {0u, 1u, 2u, 3u}) {
+      device::DeviceOptions options;
+      options.schedule_seed = seed;
+      TestDevice device(GetParam(), options);
+      const UploadedWeights uploaded = upload(device, weights);
+      const std::vector<double> y = run(device, uploaded.weight, x);
+      if (seed == 0) first = y;
+      EXPECT_EQ(y, first) << "seed " << seed;
+    }
+  }
+}
+
 TEST_P(Gemv, ZeroRowsLaunchNothing) {
   TestDevice device(GetParam());
   base::Prng prng(5);
