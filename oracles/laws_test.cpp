@@ -86,6 +86,7 @@ TEST(OpBounds, WithoutAReferenceItIsNotApplicable) {
   const Verdict verdict = judge(op_bounds(), {done});
   EXPECT_EQ(verdict.kind, VerdictKind::NotApplicable);
   EXPECT_EQ(verdict.reason, "no tap");
+  EXPECT_EQ(verdict.written, 1u);
   EXPECT_EQ(judge(op_bounds(), {}).kind, VerdictKind::NotApplicable);
 }
 

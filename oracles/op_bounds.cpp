@@ -41,6 +41,7 @@ class OpBounds : public Oracle {
     for (Finding& finding : findings_.all()) add_extent(finding);
     Verdict verdict = verdict_of(law(), checked_, "values", findings_,
                                  uncomputed_.empty() ? "no operation was tapped" : uncomputed_);
+    verdict.written = written_;
     if (checked_ > 0) {
       verdict.worst = worst_;
       verdict.where = worst_place_;
@@ -55,6 +56,9 @@ class OpBounds : public Oracle {
   };
 
   void judge(const OpCompleted& done) {
+    for (const TapTensor& tap : done.call.writes) {
+      written_ += std::uint64_t{tap.width} * tap.rows.size();
+    }
     if (!done.reference.computed) {
       uncomputed_ = done.reference.reason;
       return;
@@ -161,7 +165,7 @@ class OpBounds : public Oracle {
 
   FindingList findings_;
   std::map<std::string, Extent> extents_;
-  std::uint64_t checked_ = 0;
+  std::uint64_t checked_ = 0, written_ = 0;
   double worst_ = 0;
   std::string worst_place_, uncomputed_;
   trace::LaunchIndex launch_{~0u};

@@ -37,6 +37,8 @@ struct Verdict {
   std::string law;
   VerdictKind kind = VerdictKind::NotApplicable;
   std::uint64_t checked = 0;
+  // op_bounds: values that tapped operations wrote; fewer are checked where an operand has no tap.
+  std::optional<std::uint64_t> written = {};
   std::string unit;               // "values", "tokens"
   std::optional<double> worst;    // worst ratio |got - want| / allowed of all that was checked
   std::string where;              // of the worst, or a summary

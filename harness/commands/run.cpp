@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
@@ -25,7 +26,7 @@ struct RunArguments {
   std::string model;
   PromptOptions prompts;
   std::string taps = "ops", operands = "f16", approximation = "nominal", scenario;
-  bool no_further_runs = false;
+  bool no_further_runs = false, report_wanted = false;
   trace::EngineSettings engine;
 };
 
@@ -149,6 +150,24 @@ base::Status write_findings(const RunArguments& arguments, DeviceReport& device)
   return base::Ok{};
 }
 
+// report.json, beside the operands: where there are findings, or where a folder was asked for.
+base::Status write_report(const RunArguments& arguments, const RunReport& report) {
+  if (!arguments.report_wanted && report.exit_status() != 1) return base::Ok{};
+  const std::filesystem::path folder = arguments.common.report_folder;
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  const std::string path = folder / "report.json", partial = path + ".part";
+  {
+    std::ofstream stream(partial, std::ios::trunc);
+    stream << json_report(report).dump(1) << "\n";
+    stream.flush();
+    if (!stream) return base::environment_error(path, "cannot be written");
+  }
+  std::filesystem::rename(partial, path, error);
+  if (error) return base::environment_error(path, "cannot be written: " + error.message());
+  return base::Ok{};
+}
+
 base::Result<int> execute(RunArguments& arguments) {
   if (!arguments.scenario.empty()) {
     return base::unsupported_error("", "--scenario", "is not built in this version");
@@ -179,6 +198,7 @@ base::Result<int> execute(RunArguments& arguments) {
   }
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   progress.show("");
+  LS_TRY(write_report(arguments, report));
   if (arguments.common.json) {
     std::cout << json_report(report).dump(1) << "\n";
   } else {
@@ -245,7 +265,8 @@ void add_run(CLI::App& program, int& status) {
       ->capture_default_str();
   command->add_flag("--no-further-runs", a.no_further_runs,
                     "leave out batch_invariance's runs (alone, in chunks)");
-  command->callback([arguments, &status] {
+  command->callback([arguments, command, &status] {
+    arguments->report_wanted = command->count("--report") > 0;
     const base::Result<int> result = execute(*arguments);
     status = result ? *result : report_error(result.error());
   });

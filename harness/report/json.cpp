@@ -70,6 +70,7 @@ void add_device(const DeviceReport& device, const std::string& repeat, json& law
                 {"verdict", word(verdict.kind)},
                 {"checked", verdict.checked},
                 {"findings", json::array()}};
+    if (verdict.written) law["written"] = *verdict.written;
     if (verdict.worst) law["worst"] = number(*verdict.worst);
     if (!verdict.where.empty()) law["where"] = verdict.where;
     if (!verdict.reason.empty()) law["reason"] = verdict.reason;

@@ -152,6 +152,10 @@ void write_table(Writer& out, const std::vector<Verdict>& verdicts, bool verbose
     if (verdict.worst && *verdict.worst > 0.9) worst = out.paint(worst, "33");
     out.line("  {:<17} {} {:>16} {}  {}", verdict.law, out.word(verdict.kind, 8),
              format_count(verdict.checked) + " " + verdict.unit, worst, verdict.where);
+    // Coverage: what was checked of what the operations wrote.
+    if (verdict.written && (verbose || *verdict.written > verdict.checked)) {
+      out.line("  {:<26} of {} values written", "", format_count(*verdict.written));
+    }
   }
   if (counts.finding > 0 && !verbose) {
     out.line("  {} law{} pass, {} not applicable", counts.pass, counts.pass == 1 ? "" : "s",
