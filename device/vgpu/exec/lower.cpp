@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "device/vgpu/exec/lower_state.h"
+#include "device/vgpu/exec/registers.h"
 
 namespace lockstep::device::vgpu::exec {
 
@@ -224,6 +225,7 @@ Lowering::Status Lowering::dispatch(Scope& scope, const Instruction& in) {
 Lowering::Status Lowering::lower_instruction(Scope& scope, std::uint32_t index) {
   const Instruction& in = scope.function->instructions[index];
   current_ = &in;
+  current_index_ = index;
   program_->origins.push_back({in.line, in.source_file, in.source_line});
   if (scope.function->is_label_target[index]) LS_TRY(emit_key("#label", 0));
   if (!in.guard || in.name == "bra") {
@@ -250,24 +252,33 @@ Lowering::Status Lowering::lower_instruction(Scope& scope, std::uint32_t index) 
   return base::Ok{};
 }
 
+void Lowering::count_registers(Scope& scope) {
+  const ptx::Function& function = *scope.function;
+  scope.occurrences.assign(function.registers.size(), 0);
+  scope.writes.assign(function.registers.size(), 0);
+  scope.is_entry_value.assign(function.registers.size(), false);
+  bool at_entry = scope.depth == 0;
+  for (std::size_t k = 0; k < function.instructions.size(); ++k) {
+    const Instruction& in = function.instructions[k];
+    if (function.is_label_target[k]) at_entry = false;
+    for_each_register(in, [&](std::uint32_t index, bool is_written) {
+      ++scope.occurrences[index];
+      if (!is_written) return;
+      ++scope.writes[index];
+      scope.is_entry_value[index] = at_entry && !in.guard && scope.writes[index] == 1;
+    });
+    if (ends_straight_line(in)) at_entry = false;
+  }
+}
+
 Lowering::Status Lowering::lower_body(Scope& scope) {
   const ptx::Function& function = *scope.function;
   scope.registers.assign(function.registers.size(), 0);
-  scope.occurrences.assign(function.registers.size(), 0);
   for (const ptx::Register& reg : function.registers) {
     if (letter_of(reg.type) == 0) return error("registers of 128 bits are not supported");
   }
-  for (const Instruction& in : function.instructions) {
-    std::vector<const Operand*> work;
-    for (const Operand& operand : in.operands) work.push_back(&operand);
-    while (!work.empty()) {
-      const Operand& operand = *work.back();
-      work.pop_back();
-      const bool names = operand.kind == Operand::Kind::Register || operand.has_register;
-      if (names && operand.index < scope.occurrences.size()) ++scope.occurrences[operand.index];
-      for (const Operand& element : operand.elements) work.push_back(&element);
-    }
-  }
+  count_registers(scope);
+  scope.unwritten = maybe_read_unwritten(function);
   for (const ptx::Variable& variable : function.variables) {
     if (variable.space == ptx::Space::Local || variable.space == ptx::Space::Param) {
       const std::uint64_t alignment = std::max<std::uint64_t>(variable.alignment, 8);
@@ -289,6 +300,11 @@ Lowering::Status Lowering::lower_body(Scope& scope) {
   LS_TRY(emit_key("#label", 0));
   if (scope.depth == 0) LS_TRY(emit_key("#exit", 0));
   resolve_jumps(scope);
+  for (std::uint32_t index = 0; index < function.registers.size(); ++index) {
+    if (!scope.unwritten[index] || scope.registers[index] == 0) continue;
+    const char letter = letter_of(function.registers[index].type);
+    program_->cleared.push_back({scope.registers[index], register_bytes(letter)});
+  }
   return base::Ok{};
 }
 
@@ -366,8 +382,6 @@ base::Result<std::unique_ptr<Program>> Lowering::run(const ptx::Function& entry)
   scope.function = &entry;
   LS_TRY(lower_body(scope));
   finish_targets();
-  program_->clear_begin = static_cast<std::uint32_t>(sizeof(Warp));
-  program_->clear_end = next_register_;
   program_->warp_bytes = next_register_;
   if (next_local_ > (1u << 24)) return error("too much local memory");
   program_->local_bytes = static_cast<std::uint32_t>((next_local_ + 15) / 16 * 16);

@@ -1,6 +1,7 @@
 // mov, setp, set, cvt, lop3, shfl and other instructions whose operands need a hand.
 #include "base/check.h"
 #include "device/vgpu/exec/lower_state.h"
+#include "device/vgpu/exec/registers.h"
 
 namespace lockstep::device::vgpu::exec {
 
@@ -42,6 +43,58 @@ Lowering::Status Lowering::lower_unpack(Scope& scope, const Instruction& in) {
   return base::Ok{};
 }
 
+// Whether register `to`, written by the current instruction only, is read nowhere but in the
+// straight line of code behind it, and before `from` is written again.
+bool Lowering::is_local_copy(const Scope& scope, std::uint32_t to, std::uint32_t from) const {
+  const ptx::Function& function = *scope.function;
+  std::uint32_t left = scope.occurrences[to] - 1;
+  for (std::uint32_t k = current_index_ + 1; left != 0; ++k) {
+    if (k >= function.instructions.size() || function.is_label_target[k]) return false;
+    bool overwritten = false;
+    for_each_register(function.instructions[k], [&](std::uint32_t index, bool is_written) {
+      if (index == to) --left;
+      overwritten = overwritten || (is_written && index == from);
+    });
+    if (overwritten) return false;
+    if (left != 0 && ends_straight_line(function.instructions[k])) return false;
+  }
+  return true;
+}
+
+// Whether the register that `in` writes may become another name of a register that keeps its value.
+bool Lowering::can_rename(const Scope& scope, const Instruction& in, const Operand& to) const {
+  return !in.guard && to.kind == Operand::Kind::Register && !to.second_register &&
+         scope.writes[to.index] == 1 && scope.registers[to.index] == 0 &&
+         !scope.unwritten[to.index];
+}
+
+// A move that needs no instruction: its destination becomes another name of what it copies, because
+// it is written nowhere else and the source keeps its value as long as it is read.
+bool Lowering::alias_move(Scope& scope, const Instruction& in) {
+  const Operand& to = in.operands[0];
+  const Operand& from = in.operands[1];
+  if (!can_rename(scope, in, to)) return false;
+  const char letter = letter_of(scope, to);
+  if (letter == 'p') return false;
+  if (from.kind == Operand::Kind::Register) {
+    if (letter_of(scope, from) != letter || from.index == to.index) return false;
+    if (!scope.is_entry_value[from.index] && !is_local_copy(scope, to.index, from.index)) {
+      return false;
+    }
+    scope.registers[to.index] = register_offset(scope, from.index);
+    return true;
+  }
+  const bool is_word =
+      from.kind == Operand::Kind::Special && letter == 'w' && !is_clock(from.special);
+  if (from.kind != Operand::Kind::Immediate && from.kind != Operand::Kind::Symbol && !is_word) {
+    return false;
+  }
+  const auto place = source(scope, from, letter);
+  if (!place) return false;
+  scope.registers[to.index] = place.value();
+  return true;
+}
+
 Lowering::Status Lowering::lower_mov(Scope& scope, const Instruction& in) {
   if (in.operands.size() != 2 || in.modifiers.size() != 1) return error("no such opcode");
   const Operand& to = in.operands[0];
@@ -52,6 +105,7 @@ Lowering::Status Lowering::lower_mov(Scope& scope, const Instruction& in) {
     if (letter == 0 || (letter == 'p') != (in.modifiers[0] == "pred")) {
       return error("mov to a register of the wrong width");
     }
+    if (alias_move(scope, in)) return base::Ok{};
     const char* width = letter == 'h'   ? "b16"
                         : letter == 'w' ? "b32"
                         : letter == 'x' ? "b64"

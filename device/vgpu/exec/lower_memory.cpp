@@ -120,11 +120,22 @@ Lowering::Status Lowering::lower_param_load(Scope& scope, const Instruction& in,
     if (base > program_->param_bytes || size * (k + 1) > program_->param_bytes - base) {
       return error("reads beyond the parameters");
     }
+    const auto place = static_cast<std::uint32_t>(base + size * k);
+    if (size == (letter == 'h'   ? 2u
+                 : letter == 'w' ? 4u
+                                 : 8u) &&
+        can_rename(scope, in, results[k])) {
+      // Read once for all when the kernel is launched.
+      const std::uint32_t offset = allocate(letter);
+      scope.registers[results[k].index] = offset;
+      program_->parameters.push_back({offset, static_cast<std::uint32_t>(size), place});
+      continue;
+    }
     LS_ASSIGN(const Row* found, row("ld.param." + memory + ":" + letter));
     LS_ASSIGN(const std::uint32_t d, destination(scope, results[k], letter));
     Instr& instr = emit(*found);
     instr.d = d;
-    instr.immediate = base + size * k;
+    instr.immediate = place;
   }
   return base::Ok{};
 }

@@ -29,8 +29,12 @@ char Lowering::letter_of(const Scope& scope, const Operand& operand) const {
   return letter_of(scope.function->registers[operand.index].type);
 }
 
+std::uint32_t register_bytes(char letter) {
+  return letter == 'h' ? 64 : letter == 'w' ? 128 : letter == 'x' ? 256 : 4;
+}
+
 std::uint32_t Lowering::allocate(char letter) {
-  const std::uint32_t size = letter == 'h' ? 64 : letter == 'w' ? 128 : letter == 'x' ? 256 : 4;
+  const std::uint32_t size = register_bytes(letter);
   // Vectors of registers are whole cache lines; predicates fill lines of their own.
   if (letter == 'p') {
     if (next_predicate_ % 64 == 0) {
@@ -71,6 +75,13 @@ std::uint32_t Lowering::register_offset(Scope& scope, std::uint32_t index) {
   std::uint32_t& offset = scope.registers[index];
   if (offset == 0) offset = allocate(letter_of(scope.function->registers[index].type));
   return offset;
+}
+
+bool Lowering::is_clock(SpecialRegister which) {
+  return which == SpecialRegister::Clock || which == SpecialRegister::Clock64 ||
+         which == SpecialRegister::ClockHi || which == SpecialRegister::GlobalTimer ||
+         which == SpecialRegister::GlobalTimerLo || which == SpecialRegister::GlobalTimerHi ||
+         which == SpecialRegister::GridId;
 }
 
 Lowering::Offset Lowering::special_source(Scope&, const Operand& operand, char letter) {

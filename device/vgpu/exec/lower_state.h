@@ -20,6 +20,9 @@ struct Scope {
   std::vector<std::pair<std::uint32_t, std::uint32_t>> jumps;          // code index -> PTX index
   std::vector<std::pair<std::uint32_t, std::uint32_t>> indexed_jumps;  // code index -> list number
   std::vector<std::uint32_t> occurrences;  // of each register in the text
+  std::vector<std::uint32_t> writes;       // how many of them write it
+  std::vector<bool> unwritten;             // may be read before it is written
+  std::vector<bool> is_entry_value;        // written once, before any branch or label
   std::vector<std::uint32_t> returns;      // code indices that jump to the end
   std::uint32_t depth = 0;
 };
@@ -35,6 +38,7 @@ class Lowering {
 
   // lower.cpp: bodies
   Status layout_entry(const ptx::Function& entry);
+  void count_registers(Scope& scope);
   Status lower_body(Scope& scope);
   Status lower_instruction(Scope& scope, std::uint32_t index);
   Status dispatch(Scope& scope, const ptx::Instruction& in);
@@ -56,6 +60,7 @@ class Lowering {
   std::uint32_t allocate(char letter);
   std::uint32_t constant(char letter, std::uint64_t bits);
   std::uint32_t special(ptx::SpecialRegister which, char letter);
+  static bool is_clock(ptx::SpecialRegister which);
   static char letter_of(ptx::Type type);
   char letter_of(const Scope& scope, const ptx::Operand& operand) const;
   std::uint32_t register_offset(Scope& scope, std::uint32_t index);
@@ -89,6 +94,9 @@ class Lowering {
 
   // lower_data.cpp
   Status lower_mov(Scope& scope, const ptx::Instruction& in);
+  bool can_rename(const Scope& scope, const ptx::Instruction& in, const ptx::Operand& to) const;
+  bool alias_move(Scope& scope, const ptx::Instruction& in);
+  bool is_local_copy(const Scope& scope, std::uint32_t to, std::uint32_t from) const;
   Status lower_unpack(Scope& scope, const ptx::Instruction& in);
   Status lower_setp(Scope& scope, const ptx::Instruction& in);
   Status lower_set(Scope& scope, const ptx::Instruction& in);
@@ -113,6 +121,7 @@ class Lowering {
   std::unique_ptr<Program> program_;
   const ptx::Function* entry_ = nullptr;
   const ptx::Instruction* current_ = nullptr;
+  std::uint32_t current_index_ = 0;  // in the function of the scope
   std::uint32_t ordinal_ = 0;
   std::uint32_t next_register_ = 0;  // offset
   std::uint32_t next_predicate_ = 0;
@@ -123,6 +132,8 @@ class Lowering {
   std::vector<std::pair<std::uint32_t, std::uint32_t>> targets_;  // code index -> code index
 };
 
+// Bytes that a register of a letter takes in the register file.
+std::uint32_t register_bytes(char letter);
 bool has_modifier(const ptx::Instruction& in, std::string_view modifier);
 
 }  // namespace lockstep::device::vgpu::exec

@@ -24,6 +24,15 @@ struct Constant {
   std::uint32_t size_bytes = 4;  // 2, 4, 8: of a lane; 0: a predicate
   std::uint64_t bits = 0;
 };
+// A register that holds the entry's parameter at `place`, always.
+struct ParameterUse {
+  std::uint32_t offset = 0;      // from the Warp
+  std::uint32_t size_bytes = 4;  // 2, 4, 8
+  std::uint32_t place = 0;       // in the parameter buffer
+};
+struct Region {
+  std::uint32_t offset = 0, size_bytes = 0;
+};
 struct SpecialUse {
   std::uint32_t offset = 0;
   ptx::SpecialRegister special = ptx::SpecialRegister::TidX;
@@ -36,11 +45,12 @@ struct Program {
   std::deque<std::vector<std::uint32_t>> lists;  // what Instr::list and Instr::registers point to
   std::deque<numeric::MmaForm> forms;            // what Instr::object points to
   std::vector<Constant> constants;
+  std::vector<ParameterUse> parameters;
   std::vector<SpecialUse> specials;
   std::vector<std::string> source_files;  // by number; may have holes
   std::uint32_t warp_bytes = 0;           // header and register file, a multiple of 64
   // Registers that an execution might read before it writes them: zero when a block starts.
-  std::uint32_t clear_begin = 0, clear_end = 0;
+  std::vector<Region> cleared;
   std::uint32_t static_shared_bytes = 0;  // dynamic shared memory starts here
   std::uint32_t local_bytes = 0;          // of a thread
   std::uint32_t param_bytes = 0;

@@ -26,6 +26,30 @@ void broadcast(std::byte* registers, T value) {
     std::memcpy(registers + lane * sizeof(T), &value, sizeof(T));
   }
 }
+// All lanes of a register of `size_bytes` each; 0: a predicate.
+void fill(std::byte* registers, std::uint32_t size_bytes, std::uint64_t bits) {
+  switch (size_bytes) {
+    case 2:
+      broadcast(registers, static_cast<std::uint16_t>(bits));
+      break;
+    case 4:
+      broadcast(registers, static_cast<std::uint32_t>(bits));
+      break;
+    case 8:
+      broadcast(registers, bits);
+      break;
+    default: {
+      const std::uint32_t mask = bits != 0 ? kAllLanes : 0;
+      std::memcpy(registers, &mask, sizeof(mask));
+    }
+  }
+}
+
+std::uint32_t block_coordinate(SpecialRegister special, const Index3& index) {
+  if (special == SpecialRegister::CtaidX || special == SpecialRegister::ClusterIdX) return index.x;
+  if (special == SpecialRegister::CtaidY || special == SpecialRegister::ClusterIdY) return index.y;
+  return index.z;
+}
 
 }  // namespace
 
@@ -39,14 +63,75 @@ std::byte* AlignedBytes::require(std::size_t size_bytes) {
   return bytes_.get() + (kAlignment - start % kAlignment) % kAlignment;
 }
 
+// Registers that are the same for all blocks of the launch.
+void Worker::prepare_arena(const LaunchContext& context, WarpArena& arena) {
+  const Program& program = context.program;
+  const LaunchOptions& options = context.options;
+  const auto same = [](const Dim3& a, const Dim3& b) {
+    return a.x == b.x && a.y == b.y && a.z == b.z;
+  };
+  const bool is_new = arena.warp_count != warp_count_;
+  if (is_new) {
+    // An odd number of cache lines: warps do not all fall into the same sets.
+    arena.stride = program.warp_bytes;
+    if (arena.stride / 64 % 2 == 0) arena.stride += 64;
+    arena.warps = arena.bytes.require(arena.stride * warp_count_);
+    arena.warp_count = warp_count_;
+    for (std::uint32_t index = 0; index < warp_count_; ++index) {
+      Warp& warp = *new (arena.warps + arena.stride * index) Warp;
+      for (const Constant& constant : program.constants) {
+        fill(at(warp, constant.offset), constant.size_bytes, constant.bits);
+      }
+    }
+  }
+  const bool other_shape = is_new || !same(arena.block, options.block) ||
+                           !same(arena.grid, options.grid) ||
+                           arena.dynamic_shared_bytes != options.dynamic_shared_bytes;
+  const bool other_parameters =
+      is_new || !std::equal(arena.parameters.begin(), arena.parameters.end(),
+                            context.parameters.begin(), context.parameters.end());
+  block_.warps.clear();
+  for (std::uint32_t index = 0; index < warp_count_; ++index) {
+    Warp& warp = *reinterpret_cast<Warp*>(arena.warps + arena.stride * index);
+    block_.warps.push_back(&warp);
+    warp.index = index;
+    if (other_shape) {
+      for (const SpecialUse& use : program.specials) fill_special(context, warp, use);
+    }
+    if (!other_parameters) continue;
+    for (const ParameterUse& use : program.parameters) {
+      std::uint64_t bits = 0;
+      std::memcpy(&bits, context.parameters.data() + use.place, use.size_bytes);
+      fill(at(warp, use.offset), use.size_bytes, bits);
+    }
+  }
+  arena.block = options.block;
+  arena.grid = options.grid;
+  arena.dynamic_shared_bytes = options.dynamic_shared_bytes;
+  arena.parameters.assign(context.parameters.begin(), context.parameters.end());
+}
+
+void Worker::prepare_warp(const LaunchContext& context, Warp& warp) {
+  warp.global_bias = context.memory.bias();
+  warp.global_size = context.memory.size_bytes();
+  warp.shared = shared_;
+  warp.shared_size = shared_bytes_;
+  warp.local = local_ + local_stride_ * kLanes * warp.index;
+  warp.local_size = context.program.local_bytes;
+  warp.local_stride = local_stride_;
+  warp.param = context.parameters.data();
+  warp.param_size = context.parameters.size();
+  warp.block = &block_;
+  warp.intervals = intervals_.data();
+  warp.copies = &queues_[warp.index];
+  warp.atomics_shared = context.atomics_shared;
+  warp.checks = checks_.get();
+}
+
 void Worker::prepare(const LaunchContext& context) {
   const Program& program = context.program;
   thread_count_ = static_cast<std::uint32_t>(context.options.block.count());
   warp_count_ = (thread_count_ + kLanes - 1) / kLanes;
-  // An odd number of cache lines: warps do not all fall into the same sets.
-  warp_stride_ = program.warp_bytes;
-  if (warp_stride_ / 64 % 2 == 0) warp_stride_ += 64;
-  warps_ = warp_arena_.require(warp_stride_ * warp_count_);
   shared_bytes_ = program.static_shared_bytes + context.options.dynamic_shared_bytes;
   shared_ = shared_arena_.require(shared_bytes_ + 2 * kPaddingBytes) + kPaddingBytes;
   local_stride_ = program.local_bytes;
@@ -63,31 +148,15 @@ void Worker::prepare(const LaunchContext& context) {
     checks_of_ = context.checks;
   }
   queues_.resize(warp_count_);
-  block_.warps.clear();
-  for (std::uint32_t index = 0; index < warp_count_; ++index) {
-    auto* warp = new (warps_ + warp_stride_ * index) Warp;
-    warp->index = index;
-    warp->global_bias = context.memory.bias();
-    warp->global_size = context.memory.size_bytes();
-    warp->shared = shared_;
-    warp->shared_size = shared_bytes_;
-    warp->local = local_ + local_stride_ * kLanes * index;
-    warp->local_size = program.local_bytes;
-    warp->local_stride = local_stride_;
-    warp->param = context.parameters.data();
-    warp->param_size = context.parameters.size();
-    warp->block = &block_;
-    warp->intervals = intervals_.data();
-    warp->copies = &queues_[index];
-    warp->atomics_shared = context.atomics_shared;
-    warp->checks = checks_.get();
-    block_.warps.push_back(warp);
-  }
+  auto& arena = arenas_[&program];
+  if (arena == nullptr) arena = std::make_unique<WarpArena>();
+  prepare_arena(context, *arena);
+  for (Warp* warp : block_.warps) prepare_warp(context, *warp);
   block_.program = &program;
   block_.memory = &context.memory;
 }
 
-void Worker::fill_special(const LaunchContext& context, Warp& warp, const SpecialUse& use) {
+void Worker::fill_special(const LaunchContext& context, Warp& warp, const SpecialUse& use) const {
   const Dim3 block = context.options.block, grid = context.options.grid;
   auto* words = reinterpret_cast<std::uint32_t*>(at(warp, use.offset));
   const std::uint32_t dynamic = context.options.dynamic_shared_bytes;
@@ -204,24 +273,16 @@ void Worker::fill_special(const LaunchContext& context, Warp& warp, const Specia
 
 void Worker::start_warp(const LaunchContext& context, Warp& warp) {
   const Program& program = context.program;
-  std::memset(at(warp, program.clear_begin), 0, program.clear_end - program.clear_begin);
-  for (const Constant& constant : program.constants) {
-    std::byte* place = at(warp, constant.offset);
-    switch (constant.size_bytes) {
-      case 2:
-        broadcast(place, static_cast<std::uint16_t>(constant.bits));
-        break;
-      case 4:
-        broadcast(place, static_cast<std::uint32_t>(constant.bits));
-        break;
-      case 8:
-        broadcast(place, constant.bits);
-        break;
-      default:
-        predicate(warp, constant.offset) = constant.bits != 0 ? kAllLanes : 0;
-    }
+  for (const Region& region : program.cleared) {
+    std::memset(at(warp, region.offset), 0, region.size_bytes);
   }
-  for (const SpecialUse& use : program.specials) fill_special(context, warp, use);
+  for (const SpecialUse& use : program.specials) {
+    const bool of_block =
+        use.special == SpecialRegister::CtaidX || use.special == SpecialRegister::CtaidY ||
+        use.special == SpecialRegister::CtaidZ || use.special == SpecialRegister::ClusterIdX ||
+        use.special == SpecialRegister::ClusterIdY || use.special == SpecialRegister::ClusterIdZ;
+    if (of_block) fill(at(warp, use.offset), 4, block_coordinate(use.special, block_.index));
+  }
   const std::uint32_t left = thread_count_ - warp.index * kLanes;
   warp.live = left >= kLanes ? kAllLanes : (1u << left) - 1;
   warp.stop = Stop::Runnable;
@@ -255,7 +316,20 @@ void Worker::start_block(const LaunchContext& context, std::uint64_t linear) {
   }
 }
 
-void Worker::schedule(const LaunchContext&, std::uint64_t) {
+void Worker::report_stuck(bool progressed) {
+  Fault fault;
+  fault.kind = progressed ? FaultKind::NoProgress : FaultKind::Deadlock;
+  const auto stuck = std::find_if(block_.warps.begin(), block_.warps.end(),
+                                  [](const Warp* w) { return w->stop != Stop::Finished; });
+  fault.warp = (*stuck)->index;
+  fault.lanes = (*stuck)->splits[0].mask;
+  const Instr* at_pc = (*stuck)->splits[0].pc;
+  fault.instruction = at_pc->index;
+  if ((*stuck)->splits[0].wait == Wait::Barrier) fault.instruction = at_pc[-1].index;
+  block_.fault = fault;
+}
+
+void Worker::schedule() {
   std::uint64_t executed = 0;
   for (;;) {
     bool progressed = false, finished = true;
@@ -274,16 +348,7 @@ void Worker::schedule(const LaunchContext&, std::uint64_t) {
     }
     if (finished) return;
     if (executed > kBlockBudget || (!progressed && !open_barriers(block_))) {
-      Fault fault;
-      fault.kind = progressed ? FaultKind::NoProgress : FaultKind::Deadlock;
-      const auto stuck = std::find_if(block_.warps.begin(), block_.warps.end(),
-                                      [](const Warp* w) { return w->stop != Stop::Finished; });
-      fault.warp = (*stuck)->index;
-      fault.lanes = (*stuck)->splits[0].mask;
-      const Instr* at_pc = (*stuck)->splits[0].pc;
-      fault.instruction = at_pc->index;
-      if ((*stuck)->splits[0].wait == Wait::Barrier) fault.instruction = at_pc[-1].index;
-      block_.fault = fault;
+      report_stuck(progressed);
       return;
     }
   }
@@ -296,7 +361,7 @@ std::optional<Fault> Worker::run_block(const LaunchContext& context, std::uint64
                          local_stride_ * kLanes);
   }
   start_block(context, linear);
-  schedule(context, linear);
+  schedule();
   if (checks_ != nullptr) checks_->end_block(block_.fault.has_value());
   for (Warp* warp : block_.warps) {
     executed_ += static_cast<std::uint64_t>(warp->executed);

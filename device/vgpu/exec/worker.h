@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "device/vgpu/check/hook.h"
@@ -35,6 +36,18 @@ class AlignedBytes {
   std::size_t size_bytes_ = 0;
 };
 
+// The warps of one kernel: registers that no instruction writes are filled once, so that blocks and
+// launches that follow start at once.
+struct WarpArena {
+  AlignedBytes bytes;
+  std::byte* warps = nullptr;
+  std::size_t stride = 0;
+  std::uint32_t warp_count = 0;
+  Dim3 block = {0, 0, 0}, grid = {0, 0, 0};
+  std::uint32_t dynamic_shared_bytes = 0;
+  std::vector<std::byte> parameters;  // as the registers hold them
+};
+
 class Worker {
  public:
   // Once for each launch, before its blocks.
@@ -47,16 +60,19 @@ class Worker {
   std::uint64_t take_checked_lanes();
 
  private:
+  void prepare_arena(const LaunchContext& context, WarpArena& arena);
+  void prepare_warp(const LaunchContext& context, Warp& warp);
   void start_block(const LaunchContext& context, std::uint64_t linear);
   void start_warp(const LaunchContext& context, Warp& warp);
-  void fill_special(const LaunchContext& context, Warp& warp, const SpecialUse& use);
-  void schedule(const LaunchContext& context, std::uint64_t linear);
+  void fill_special(const LaunchContext& context, Warp& warp, const SpecialUse& use) const;
+  void schedule();
+  void report_stuck(bool progressed);
 
-  AlignedBytes warp_arena_, shared_arena_, local_arena_;
-  std::byte* warps_ = nullptr;
+  std::unordered_map<const Program*, std::unique_ptr<WarpArena>> arenas_;
+  AlignedBytes shared_arena_, local_arena_;
   std::byte* shared_ = nullptr;
   std::byte* local_ = nullptr;
-  std::size_t warp_stride_ = 0, local_stride_ = 0;
+  std::size_t local_stride_ = 0;
   std::uint32_t warp_count_ = 0, thread_count_ = 0, shared_bytes_ = 0;
   std::vector<Interval> intervals_;
   std::vector<AsyncQueue> queues_;
