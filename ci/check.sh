@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # check.sh: everything that must hold before a change lands; .ci/run calls it. Each step says its
-# time. ONLY=NAME runs one step: format tidy test ptx planted warnings sanitize fuzz.
+# time. ONLY=NAME runs one step: format tidy test ptx foreign planted
+# warnings sanitize fuzz.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 log=.deps/check.log
@@ -54,6 +55,13 @@ sanitize() {
 
 nvcc_path() { sed -n 's/^LOCKSTEP_NVCC:[A-Z]*=//p' build/CMakeCache.txt; }
 
+# Kernels that another compiler made: the lane layouts of tensor-core products, ldmatrix and shfl.
+foreign() {
+  python3 ci/foreign_kernels.py >>"$log" 2>&1 || { tail -5 "$log"; return 1; }
+  LOCKSTEP_FOREIGN_PTX=.deps/foreign/ptx build/property_tests_test --gtest_brief=1 \
+    --gtest_filter='ForeignKernels.*'
+}
+
 # 60 s each, from the corpus, in a copy of it.
 fuzz() {
   local build=build-fuzz name seconds=${FUZZ_SECONDS:-60} pids=() work
@@ -83,6 +91,7 @@ step format format
 step tidy python3 ci/tidy.py
 step test ./lockstep test
 step ptx python3 ci/check_ptx.py build/ptx
+step foreign foreign
 step planted ./lockstep run --planted all
 step warnings warnings
 step sanitize sanitize
