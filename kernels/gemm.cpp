@@ -57,7 +57,7 @@ base::Status launch_gemm(const LaunchContext& context, const GemmArgs& args) {
     parameters.add(weight.columns).add(static_cast<std::uint32_t>(tile_bytes));
     LS_TRY(context.kernels.device().launch(kernel,
                                            {.grid = {divide_up(weight.rows, kBlockOutputs), passes},
-                                            .block = {32, 4},
+                                            .block = {32, 2},
                                             .stream = context.stream},
                                            parameters.bytes()));
     first += rows;

@@ -2,8 +2,8 @@
 // RN to the operands' format (f16 or bf16, x is in it), float32 accumulators.
 //
 // Layout: x 16-bit [rows, columns], weight tiles of 8 outputs (kernels/weights.h), y f32
-// [rows, outputs]. A block of 4 warps owns 16, 32 or 64 rows and 64 outputs; a warp 16 outputs of
-// all the block's rows. Per chunk of 128 columns a warp decodes its own 2 x 8 x 128 weights into
+// [rows, outputs]. A block of 2 warps owns 16, 32 or 64 rows and 64 outputs; a warp 32 outputs of
+// all the block's rows. Per chunk of 128 columns a warp decodes its own 4 x 8 x 128 weights into
 // shared memory, once for all rows and seen by no other warp; x comes by cp.async in stages of 64
 // columns, double buffered, and is shared by the warps. Rows of both in shared memory are 16 bytes
 // longer than their columns, so that no 8 rows that ldmatrix reads meet in a bank.
@@ -14,9 +14,9 @@
 // Limits: cp.async where columns % 8 == 0, single elements otherwise.
 //
 // Bound by the tensor cores from about 64 rows on, by the weights' bytes below: they are read (and
-// decoded) once for 64 rows, x once for 64 outputs (from L2 but for the first time). With 64
-// rows a warp spends 8 (Q8_0) to 10 (Q4_1) PTX instructions a mma: 1.6 on the product and its
-// operands, the rest on decoding and copies.
+// decoded) once for 64 rows, x once for 64 outputs (from L2 but for the first time). A warp with 64
+// rows spends 6.6 (F16), 7.5 (Q8_0) to 9.4 (Q4_1) PTX instructions a mma: 1.4 on the product and
+// its operands (192 bytes of shared memory), the rest on decoding and copies.
 #include "kernels/lib/async_copy.cuh"
 #include "kernels/lib/mma.cuh"
 #include "kernels/lib/weight_tiles.cuh"
@@ -24,8 +24,8 @@
 namespace lockstep::kernels {
 namespace {
 
-inline constexpr unsigned kWarps = 4;
-inline constexpr unsigned kWarpTiles = 2;                           // of 8 outputs
+inline constexpr unsigned kWarps = 2;
+inline constexpr unsigned kWarpTiles = 4;                           // of 8 outputs
 inline constexpr unsigned kStageColumns = 64;                       // of x
 inline constexpr unsigned kStageStride = (kStageColumns + 8) * 2;   // bytes
 inline constexpr unsigned kWeightStride = (kChunkColumns + 8) * 2;  // bytes
@@ -44,6 +44,8 @@ __device__ __forceinline__ void load_matrices_at(std::uint32_t (&r)[4], std::uin
 template <int kRowTiles>
 struct Stages {
   static constexpr unsigned kBytes = kRowTiles * 16 * kStageStride;
+  static constexpr unsigned kThreadRows = kWarps * kLanes / 8;  // that the block copies at a time
+  static constexpr unsigned kCopies = kRowTiles * 16 / kThreadRows;
   const std::uint16_t* x;     // the block's first row
   const std::uint16_t* from;  // this thread's 8 columns of its first row, in the next stage
   std::uint32_t to;           // where they go
@@ -67,10 +69,12 @@ struct Stages {
   __device__ __forceinline__ void load() {
     if (columns % 8 == 0) {
       const unsigned rows_here = column < columns ? rows : 0;
-      unrolled<kRowTiles>([&](auto m) {
-        copy_async_16(to + kBuffer * kBytes + m * 16 * kStageStride,
-                      from + std::uint64_t{16 * m} * columns, row + 16 * m < rows_here);
-      });
+#pragma unroll
+      for (unsigned n = 0; n < kCopies; ++n) {
+        copy_async_16(to + kBuffer * kBytes + n * kThreadRows * kStageStride,
+                      from + std::uint64_t{n * kThreadRows} * columns,
+                      row + n * kThreadRows < rows_here);
+      }
       commit_copies();
     } else {
       load_elements(kBuffer * kBytes);
@@ -91,6 +95,50 @@ struct Stages {
       asm volatile("st.shared.u16 [%0], %1;" ::"r"(start + r * kStageStride + c * 2), "h"(value)
                    : "memory");
     }
+  }
+};
+
+// A warp's sums, and the products that it adds. Templates of plain indices and not lambdas: names
+// of nested lambdas would make up most of the PTX.
+template <Format kFormat, int kRowTiles>
+struct Products {
+  float acc[kRowTiles][kWarpTiles][4] = {};
+  std::uint32_t a_address, b_address;
+
+  // The four 8 x 8 matrices of A: rows 0 .. 7, rows 8 .. 15, then both for k 8 .. 15; of B, for
+  // each two tiles: (tile 0, k 0 .. 7), (tile 0, k 8 .. 15), then tile 1.
+  __device__ __forceinline__ Products(const void* x, const void* weights, unsigned lane)
+      : a_address(shared_address(x) + lane % 16 * kStageStride + lane / 16 * 16),
+        b_address(shared_address(weights) + (lane / 16 * 8 + lane % 8) * kWeightStride +
+                  lane / 8 % 2 * 16) {}
+
+  // Rows kRowTile of A, which starts at kA, times all tiles.
+  template <int kRowTile, int kA>
+  __device__ __forceinline__ void row(const std::uint32_t (&b)[kWarpTiles / 2][4]) {
+    std::uint32_t a[4];
+    load_matrices_at<kA + kRowTile * 16 * kStageStride>(a, a_address);
+#pragma unroll
+    for (unsigned t = 0; t < kWarpTiles; ++t) {
+      mma_m16n8k16<kFormat>(acc[kRowTile][t], a, b[t / 2][t % 2 * 2], b[t / 2][t % 2 * 2 + 1]);
+    }
+    if constexpr (kRowTile + 1 < kRowTiles) row<kRowTile + 1, kA>(b);
+  }
+  // 16 columns from column 16 kStep of stage kBuffer on.
+  template <int kBuffer, int kStep>
+  __device__ __forceinline__ void step() {
+    std::uint32_t b[kWarpTiles / 2][4];
+    constexpr int kB = (kBuffer * kStageColumns + kStep * 16) * 2;
+    static_assert(kWarpTiles == 4);
+    load_matrices_at<kB>(b[0], b_address);
+    load_matrices_at<kB + 2 * kTileOutputs * kWeightStride>(b[1], b_address);
+    row<0, kBuffer * Stages<kRowTiles>::kBytes + kStep * 32>(b);
+  }
+  template <int kBuffer>
+  __device__ __forceinline__ void stage() {
+    step<kBuffer, 0>();
+    step<kBuffer, 1>();
+    step<kBuffer, 2>();
+    step<kBuffer, 3>();
   }
 };
 
@@ -118,49 +166,26 @@ __device__ __forceinline__ void gemm(const std::uint16_t* __restrict__ x,
   const unsigned first_tile = (blockIdx.x * kWarps + warp) * kWarpTiles;
   unsigned char* const own = w_shared + warp * kWarpBytes;
 
-  typename Tile::Cursor cursors[kWarpTiles];
-#pragma unroll
-  for (unsigned t = 0; t < kWarpTiles; ++t) {
-    cursors[t] = Tile::start(weight + std::uint64_t{first_tile + t} * tile_bytes, columns, 0, lane);
-  }
-  // The four 8 x 8 matrices of B: (tile 0, k 0 .. 7), (tile 0, k 8 .. 15), then tile 1; of A: rows
-  // 0 .. 7, rows 8 .. 15, then both for k 8 .. 15.
-  const std::uint32_t b_address =
-      shared_address(own) + (lane / 16 * 8 + lane % 8) * kWeightStride + lane / 8 % 2 * 16;
-  const std::uint32_t a_address =
-      shared_address(x_shared) + lane % 16 * kStageStride + lane / 16 * 16;
-  float acc[kRowTiles][kWarpTiles][4] = {};
+  Products<kFormat, kRowTiles> products(x_shared, own, lane);
   Stages<kRowTiles> stages(x, x_shared, rows, columns, first_row);
-  const auto multiply = [&](auto buffer) {
-    unrolled<kStageColumns / 16>([&](auto k) {
-      std::uint32_t b[4];
-      load_matrices_at<buffer * kStageColumns * 2 + k * 32>(b, b_address);
-      unrolled<kRowTiles>([&](auto m) {
-        std::uint32_t a[4];
-        load_matrices_at<buffer * Stages<kRowTiles>::kBytes + m * 16 * kStageStride + k * 32>(
-            a, a_address);
-        mma_m16n8k16<kFormat>(acc[m][0], a, b[0], b[1]);
-        mma_m16n8k16<kFormat>(acc[m][1], a, b[2], b[3]);
-      });
-    });
-  };
-
   stages.template load<0>();
 #pragma unroll 1
   for (unsigned chunk = 0; chunk * kChunkColumns < columns; ++chunk) {
     const unsigned column = chunk * kChunkColumns;
     __syncwarp();  // all lanes have read the chunk before
-#pragma unroll
+#pragma unroll 1
     for (unsigned t = 0; t < kWarpTiles; ++t) {
-      const bool in_tiles = (first_tile + t) * kTileOutputs < outputs;
+      const unsigned tile = first_tile + t;
+      const bool in_tiles = tile * kTileOutputs < outputs;
+      const auto cursor =
+          Tile::start(weight + std::uint64_t{tile} * tile_bytes, columns, chunk, lane);
       typename Tile::Raw raw;
       if (in_tiles && column + kChunkColumns <= columns) {
-        raw = Tile::template load<false>(cursors[t], chunk, lane, true);
+        raw = Tile::template load<false>(cursor, chunk, lane, true);
       } else {
-        raw = Tile::template load<true>(cursors[t], chunk, lane,
+        raw = Tile::template load<true>(cursor, chunk, lane,
                                         in_tiles && column + lane * kSlotColumns < columns);
       }
-      Tile::advance(cursors[t], 1);
       put_weights<Tile, kFormat>(raw,
                                  own + t * kTileOutputs * kWeightStride + lane * kSlotColumns * 2);
     }
@@ -171,12 +196,12 @@ __device__ __forceinline__ void gemm(const std::uint16_t* __restrict__ x,
     __syncthreads();
     const bool second = column + kStageColumns < columns;
     if (second) stages.template load<1>();
-    multiply(Index<0>{});
+    products.template stage<0>();
     if (second) {
       wait_for_copies<0>();
       __syncthreads();
       if (column + kChunkColumns < columns) stages.template load<0>();
-      multiply(Index<1>{});
+      products.template stage<1>();
     }
   }
 
@@ -190,7 +215,7 @@ __device__ __forceinline__ void gemm(const std::uint16_t* __restrict__ x,
         const unsigned output = (first_tile + t) * kTileOutputs + lane % 4 * 2;
         if (row >= rows || output >= outputs) continue;
         float* to = y + std::uint64_t{row} * outputs + output;
-        const float first = acc[m][t][2 * half], next = acc[m][t][2 * half + 1];
+        const float first = products.acc[m][t][2 * half], next = products.acc[m][t][2 * half + 1];
         if (outputs % 2 == 0) {
           *reinterpret_cast<float2*>(to) = {first, next};
         } else {
@@ -205,12 +230,12 @@ __device__ __forceinline__ void gemm(const std::uint16_t* __restrict__ x,
 }  // namespace
 }  // namespace lockstep::kernels
 
-#define LOCKSTEP_GEMM_ROWS(suffix, decoder, name, format, row_tiles, row_count)            \
-  extern "C" __global__ void __launch_bounds__(128) gemm_##suffix##_##name##_m##row_count( \
-      const std::uint16_t* x, const unsigned char* weight, float* y, unsigned rows,        \
-      unsigned outputs, unsigned columns, unsigned tile_bytes) {                           \
-    using namespace lockstep::kernels;                                                     \
-    gemm<decoder, format, row_tiles>(x, weight, y, rows, outputs, columns, tile_bytes);    \
+#define LOCKSTEP_GEMM_ROWS(suffix, decoder, name, format, row_tiles, row_count)           \
+  extern "C" __global__ void __launch_bounds__(64) gemm_##suffix##_##name##_m##row_count( \
+      const std::uint16_t* x, const unsigned char* weight, float* y, unsigned rows,       \
+      unsigned outputs, unsigned columns, unsigned tile_bytes) {                          \
+    using namespace lockstep::kernels;                                                    \
+    gemm<decoder, format, row_tiles>(x, weight, y, rows, outputs, columns, tile_bytes);   \
   }
 #define LOCKSTEP_GEMM_FORMAT(suffix, decoder, name, format) \
   LOCKSTEP_GEMM_ROWS(suffix, decoder, name, format, 1, 16)  \

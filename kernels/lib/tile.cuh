@@ -17,6 +17,8 @@
 // Device only.
 #pragma once
 
+#include <utility>
+
 #include "kernels/lib/primitives.cuh"
 
 namespace lockstep::kernels {
@@ -40,12 +42,13 @@ struct Index {
   static constexpr int value = kValue;
   __host__ __device__ constexpr operator int() const { return kValue; }
 };
-template <int kCount, int kFirst = 0, class F>
+template <class F, int... kValues>
+__device__ __forceinline__ void unrolled(F&& f, std::integer_sequence<int, kValues...>) {
+  (f(Index<kValues>{}), ...);
+}
+template <int kCount, class F>
 __device__ __forceinline__ void unrolled(F&& f) {
-  if constexpr (kFirst < kCount) {
-    f(Index<kFirst>{});
-    unrolled<kCount, kFirst + 1>(f);
-  }
+  unrolled(f, std::make_integer_sequence<int, kCount>{});
 }
 
 // The next three write a float register with an instruction for bits, and take constants as
