@@ -290,7 +290,8 @@ base::Status VirtualDevice::launch(const Kernel& kernel, const LaunchConfig& con
   launch_options.sm = spec_.sm;
   launch_options.memcheck = options_.memcheck;
   launch_options.multiprocessor_count = spec_.limits.multiprocessor_count;
-  exec::LaunchOutcome outcome = launcher_.launch(program, memory_, launch_options, parameters, checks_.get());
+  exec::LaunchOutcome outcome =
+      launcher_.launch(program, memory_, launch_options, parameters, checks_.get());
   ++counters_.launches;
   counters_.warp_instructions += outcome.warp_instructions;
   counters_.checked_accesses += outcome.checked_accesses;

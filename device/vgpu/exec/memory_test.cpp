@@ -86,7 +86,8 @@ TEST(Loads, VectorsOfEveryShape) {
   const auto in = numbers(16 * 40);
   const auto out = run("", R"(
     ld.global.v2.u64 {%rd5, %rd6}, [%rd3+16]; st.global.v2.u64 [%rd4], {%rd6, %rd5};
-    ld.global.v4.u16 {%h1, %h2, %h3, %h4}, [%rd3+8]; st.global.v4.u16 [%rd4+16], {%h4, %h3, %h2, %h1};
+    ld.global.v4.u16 {%h1, %h2, %h3, %h4}, [%rd3+8];
+    st.global.v4.u16 [%rd4+16], {%h4, %h3, %h2, %h1};
     ld.global.v4.u8 {%h5, %h6, _, %h8}, [%rd3+4]; st.global.v2.u8 [%rd4+24], {%h8, %h5};
     st.global.u16 [%rd4+26], %h6; mov.u32 %r20, 0; st.global.u32 [%rd4+28], %r20;
     mul.wide.u32 %rd7, %r61, 16; add.u64 %rd7, %rd7, %rd1;
@@ -113,7 +114,8 @@ TEST(Loads, VectorsOfEveryShape) {
 TEST(Stores, ContiguousScatteredAndMasked) {
   // The output is transposed in pieces: out[(thread * 7) % 40], and only for odd threads after.
   const auto out = run("", R"(
-    mul.lo.u32 %r3, %r61, 7; rem.u32 %r3, %r3, 40; mul.wide.u32 %rd5, %r3, 4; add.u64 %rd5, %rd5, %rd2;
+    mul.lo.u32 %r3, %r61, 7; rem.u32 %r3, %r3, 40; mul.wide.u32 %rd5, %r3, 4;
+    add.u64 %rd5, %rd5, %rd2;
     st.global.u32 [%rd5], %r61;
     bar.sync 0;
     and.b32 %r4, %r61, 1; setp.ne.u32 %p1, %r4, 0;
@@ -147,10 +149,12 @@ TEST(Spaces, SharedLocalConstAndGenericAddresses) {
     isspacep.global %p4, %rd7;
     cvta.to.shared.u64 %rd12, %rd11; cvt.u32.u64 %r6, %rd12; ld.shared.u32 %r15, [%r6];
     selp.u32 %r16, 1, 0, %p1; selp.u32 %r17, 2, 0, %p2; selp.u32 %r18, 4, 0, %p3;
-    selp.u32 %r19, 8, 0, %p4; or.b32 %r16, %r16, %r17; or.b32 %r16, %r16, %r18; or.b32 %r16, %r16, %r19;
+    selp.u32 %r19, 8, 0, %p4; or.b32 %r16, %r16, %r17; or.b32 %r16, %r16, %r18;
+    or.b32 %r16, %r16, %r19;
     setp.lt.u32 %p5, %r1, 10; selp.b64 %rd13, %rd3, %rd11, %p5; selp.b64 %rd13, %rd10, %rd13, %p1;
     selp.b64 %rd14, %rd3, %rd10, %p5; ld.u32 %r20, [%rd14];
-    st.global.v4.u32 [%rd4], {%r10, %r11, %r12, %r13}; st.global.v4.u32 [%rd4+16], {%r14, %r15, %r16, %r20};)",
+    st.global.v4.u32 [%rd4], {%r10, %r11, %r12, %r13};
+    st.global.v4.u32 [%rd4+16], {%r14, %r15, %r16, %r20};)",
                        8, 64);
   for (u32 k = 0; k < 64; ++k) {
     EXPECT_EQ(out[8 * k], 10 * (k % 4 + 1));
@@ -169,14 +173,18 @@ TEST(AsyncCopies, ArriveWhenTheyAreWaitedForAndFillWithZero) {
     cp.async.cg.shared.global [%r4], [%rd3], 16;
     cp.async.ca.shared.global [%r4+16], [%rd3+16], 16, %r5;
     cp.async.commit_group;
-    cp.async.ca.shared.global [%r4+32], [%rd3+32], 8; cp.async.ca.shared.global [%r4+40], [%rd3+40], 4;
+    cp.async.ca.shared.global [%r4+32], [%rd3+32], 8;
+    cp.async.ca.shared.global [%r4+40], [%rd3+40], 4;
     cp.async.ca.shared.global [%r4+44], [%rd3+44], 4, 0;
     cp.async.commit_group;
     cp.async.wait_group 1;
-    ld.shared.v4.u32 {%r10, %r11, %r12, %r13}, [%r4]; st.global.v4.u32 [%rd4], {%r10, %r11, %r12, %r13};
-    ld.shared.v4.u32 {%r10, %r11, %r12, %r13}, [%r4+16]; st.global.v4.u32 [%rd4+16], {%r10, %r11, %r12, %r13};
+    ld.shared.v4.u32 {%r10, %r11, %r12, %r13}, [%r4];
+    st.global.v4.u32 [%rd4], {%r10, %r11, %r12, %r13};
+    ld.shared.v4.u32 {%r10, %r11, %r12, %r13}, [%r4+16];
+    st.global.v4.u32 [%rd4+16], {%r10, %r11, %r12, %r13};
     cp.async.wait_all;
-    ld.shared.v4.u32 {%r10, %r11, %r12, %r13}, [%r4+32]; st.global.v4.u32 [%rd4+32], {%r10, %r11, %r12, %r13};)",
+    ld.shared.v4.u32 {%r10, %r11, %r12, %r13}, [%r4+32];
+    st.global.v4.u32 [%rd4+32], {%r10, %r11, %r12, %r13};)",
                        12, 64);
   for (u32 k = 0; k < 64; ++k) {
     for (u32 word = 0; word < 12; ++word) {
@@ -225,11 +233,13 @@ TEST(Matrices, StoredFragmentsAndMovedOnesAreTheInverse) {
   const auto out = run(".shared .align 16 .b8 tile[512];\n.shared .align 16 .b8 copy[512];",
                        std::string(kFillTile) + R"(
     ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%r10, %r11}, [%r9];
-    movmatrix.sync.aligned.m8n8.trans.b16 %r12, %r10; movmatrix.sync.aligned.m8n8.trans.b16 %r13, %r11;
+    movmatrix.sync.aligned.m8n8.trans.b16 %r12, %r10;
+    movmatrix.sync.aligned.m8n8.trans.b16 %r13, %r11;
     mov.u32 %r14, copy; sub.u32 %r15, %r9, %r3; add.u32 %r15, %r15, %r14;
     stmatrix.sync.aligned.m8n8.x2.trans.shared.b16 [%r15], {%r12, %r13};
     bar.sync 0;
-    and.b32 %r16, %r1, 15; mad.lo.u32 %r17, %r16, 32, %r14; ld.shared.v4.u32 {%r20, %r21, %r22, %r23}, [%r17];
+    and.b32 %r16, %r1, 15; mad.lo.u32 %r17, %r16, 32, %r14;
+    ld.shared.v4.u32 {%r20, %r21, %r22, %r23}, [%r17];
     st.global.v4.u32 [%rd4], {%r20, %r21, %r22, %r23};)",
                        4);
   for (u32 lane = 0; lane < 16; ++lane) {

@@ -55,7 +55,8 @@ TEST(Divergence, BothSidesOfABranchRunAndJoin) {
   join:
     activemask.b32 %r6;
     popc.b32 %r7, %r6; popc.b32 %r8, %r5;
-    add.u32 %r40, %r4, %r1; mad.lo.u32 %r40, %r7, 1000, %r40; mad.lo.u32 %r40, %r8, 100000, %r40;)");
+    add.u32 %r40, %r4, %r1; mad.lo.u32 %r40, %r7, 1000, %r40;
+    mad.lo.u32 %r40, %r8, 100000, %r40;)");
   for (u32 k = 0; k < 32; ++k) EXPECT_EQ(out[k], k + (k % 2 == 0 ? 200 : 100) + 32000 + 1600000);
 }
 
@@ -310,13 +311,15 @@ TEST(Votes, MatchReduceAndElect) {
     rem.u32 %r3, %r1, 3;
     match.any.sync.b32 %r4, %r3, -1;
     mov.u32 %r5, 7; match.all.sync.b32 %r6|%p1, %r5, -1; match.all.sync.b32 %r7|%p2, %r3, -1;
-    redux.sync.add.s32 %r8, %r1, -1; redux.sync.max.u32 %r9, %r1, -1; redux.sync.xor.b32 %r10, %r1, -1;
+    redux.sync.add.s32 %r8, %r1, -1; redux.sync.max.u32 %r9, %r1, -1;
+    redux.sync.xor.b32 %r10, %r1, -1;
     elect.sync %r11|%p3, -1;
     popc.b32 %r12, %r4; popc.b32 %r13, %r6; popc.b32 %r14, %r7;
     selp.u32 %r15, 1, 0, %p1; selp.u32 %r16, 1, 0, %p2; selp.u32 %r17, 1, 0, %p3;
     add.u32 %r40, %r12, %r13; add.u32 %r40, %r40, %r14; add.u32 %r40, %r40, %r8;
     add.u32 %r40, %r40, %r9; add.u32 %r40, %r40, %r10; mad.lo.u32 %r40, %r15, 1000, %r40;
-    mad.lo.u32 %r40, %r16, 2000, %r40; mad.lo.u32 %r40, %r17, 4000, %r40; add.u32 %r40, %r40, %r11;)");
+    mad.lo.u32 %r40, %r16, 2000, %r40; mad.lo.u32 %r40, %r17, 4000, %r40;
+    add.u32 %r40, %r40, %r11;)");
   for (u32 k = 0; k < 32; ++k) {
     const u32 equal = k % 3 == 2 ? 10 : 11;
     EXPECT_EQ(out[k], equal + 32 + 0 + 496 + 31 + 0 + 1000 + (k == 0 ? 4000 : 0)) << k;
