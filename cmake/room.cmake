@@ -40,7 +40,8 @@ function(lockstep_test name)
   target_compile_definitions(${name} PRIVATE
     LOCKSTEP_SOURCE_DIR="${CMAKE_SOURCE_DIR}" LOCKSTEP_GOLDEN_DIR="${CMAKE_SOURCE_DIR}/golden")
   # Suites named Slow... get the label `slow`, which `./lockstep test` leaves out.
-  gtest_discover_tests(${name} TEST_FILTER -Slow* DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 600)
-  gtest_discover_tests(${name} TEST_FILTER Slow* DISCOVERY_TIMEOUT 60
+  gtest_discover_tests(${name} TEST_FILTER -Slow* NO_PRETTY_VALUES DISCOVERY_TIMEOUT 60
+                       PROPERTIES TIMEOUT 600)
+  gtest_discover_tests(${name} TEST_FILTER Slow* NO_PRETTY_VALUES DISCOVERY_TIMEOUT 60
                        PROPERTIES TIMEOUT 3600 LABELS slow)
 endfunction()
