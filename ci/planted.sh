@@ -111,7 +111,7 @@ PYTHON
 }
 
 run_all() {
-  local name law words missed=() work started
+  local name law words missed=() started
   work=$(mktemp -d)
   trap 'rm -rf "$work"' EXIT
   for name in $(known); do
