@@ -1,5 +1,6 @@
 #include "device/virtual_device.h"
 
+#include <cpuid.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -25,9 +26,16 @@ namespace exec = vgpu::exec;
 namespace generation = vgpu::generation;
 namespace ptx = vgpu::ptx;
 
+// clang 14 does not know "f16c" as a feature to ask for.
+bool has_f16c() {
+  constexpr unsigned kF16c = 1u << 29;  // CPUID leaf 1, ECX
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & kF16c) != 0;
+}
+
 base::Result<exec::InstructionSet> choose_instruction_set(const std::string& name) {
   const bool has_avx2 = __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0 &&
-                        __builtin_cpu_supports("f16c") != 0 && __builtin_cpu_supports("bmi2") != 0;
+                        has_f16c() && __builtin_cpu_supports("bmi2") != 0;
   const bool has_avx512 =
       has_avx2 && __builtin_cpu_supports("avx512f") != 0 &&
       __builtin_cpu_supports("avx512bw") != 0 && __builtin_cpu_supports("avx512dq") != 0 &&
