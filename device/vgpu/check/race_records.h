@@ -96,8 +96,14 @@ inline void fill_instructions(u16* instructions, GranuleRun run, u32 mask, u16 i
   }
 }
 
+// Whether everything that `record` stands for comes before what the warp does now.
+constexpr u32 is_past(u32 record, RaceTimes times) {
+  return u32{record < times.block} |
+         (is_of_warp(who(record), times.warp_index) & u32{record < times.warp});
+}
+
 // The common case of a weak load by all lanes: nobody else wrote, and nobody else reads but several
-// warps. Done with then; false: nothing was recorded. kCount 0: as many granules as `run` says.
+// warps. Done with then; false: nothing was recorded.
 template <class Isa, u32 kCount, u32 kLaneShift>
 inline bool load_quickly(RaceRecords& records, GranuleRun run, u32 who0, RaceTimes times) {
   const u32* writers = records.writers() + run.first;
@@ -107,9 +113,10 @@ inline bool load_quickly(RaceRecords& records, GranuleRun run, u32 who0, RaceTim
   LS_CHECK_LOOP(i, kCount) {
     const u32 mine = first_lane + (i >> kLaneShift);
     const u32 writer = writers[i], reader = readers[i];
-    const u32 unknown = u32{who(reader) != mine} & u32{who(reader) != kSeveralWarps};
-    others |= (u32{writer >= times.block} & u32{who(writer) != mine}) |
-              (u32{reader >= times.block} & unknown);
+    const u32 known = u32{who(reader) == mine} | u32{who(reader) == kSeveralWarps};
+    others |=
+        ((is_past(writer, times) | u32{who(writer) == mine}) & (is_past(reader, times) | known)) ^
+        1;
   }
   if (others != 0) return false;
   LS_CHECK_LOOP(i, kCount) {
@@ -130,8 +137,9 @@ inline bool store_quickly(RaceRecords& records, GranuleRun run, u32 who0, RaceTi
   LS_CHECK_LOOP(i, kCount) {
     const u32 mine = first_lane + (i >> kLaneShift);
     const u32 writer = writers[i], reader = readers[i];
-    others |= (u32{writer >= times.block} & u32{who(writer) != mine}) |
-              (u32{reader >= times.block} & u32{who(reader) != mine});
+    others |= ((is_past(writer, times) | u32{who(writer) == mine}) &
+               (is_past(reader, times) | u32{who(reader) == mine})) ^
+              1;
   }
   if (others != 0) return false;
   LS_CHECK_LOOP(i, kCount) {
@@ -153,14 +161,16 @@ inline bool access_quickly(RaceRecords& records, GranuleRun run, bool writes, u3
   return true;
 }
 
-// A weak access of one thread or warp to a few granules (most often one), as above.
+// A weak access of one thread, or of several lanes of a warp together, to a few granules.
 inline bool access_one_quickly(RaceRecords& records, u32 first, u32 count, bool writes, u32 mine,
                                u16 instruction, RaceTimes times) {
+  const bool alone = mine < kLanesOfWarp;  // several lanes are never one thread
   for (u32 granule = first; granule < first + count; ++granule) {
     const u32 writer = records.writers()[granule], reader = records.readers()[granule];
-    if (writer >= times.block && who(writer) != mine) return false;
-    const bool known = who(reader) == mine || (!writes && who(reader) == kSeveralWarps);
-    if (reader >= times.block && !known) return false;
+    if (is_past(writer, times) == 0 && !(alone && who(writer) == mine)) return false;
+    const bool known =
+        writes ? alone && who(reader) == mine : who(reader) == mine || who(reader) == kSeveralWarps;
+    if (is_past(reader, times) == 0 && !known) return false;
   }
   for (u32 granule = first; granule < first + count; ++granule) {
     u32& reader = records.readers()[granule];

@@ -193,9 +193,7 @@ inline bool BlockRaces::run_quickly(RaceRecords& records, GranuleRun run, const 
   const bool writes = access.kind == AccessKind::Store;
   const u16 instruction = short_instruction(access.instruction);
   if (run.lane_shift == 31) {
-    // Several lanes are never one thread: their records go the long way.
-    return who0 < kLanesOfWarp &&
-           access_one_quickly(records, run.first, run.count, writes, who0, instruction, now);
+    return access_one_quickly(records, run.first, run.count, writes, who0, instruction, now);
   }
   if (!access.is_full()) return false;
   if (run.count == 32 && run.lane_shift == 0) {
