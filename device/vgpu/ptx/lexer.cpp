@@ -76,6 +76,17 @@ Token Lexer::next() {
   return bad("unexpected " + shown(c));
 }
 
+bool Lexer::skip_past(char wanted) {
+  bool in_string = false;
+  while (position_ < text_.size()) {
+    const char c = text_[position_++];
+    line_ += c == '\n';
+    if (c == '"' || c == '\n') in_string = c == '"' && !in_string;
+    if (c == wanted && !in_string) return true;
+  }
+  return false;
+}
+
 Token Lexer::prefixed_float(std::size_t start) {
   const bool is_double = (text_[start + 1] | 0x20) == 'd';
   const std::size_t digits = is_double ? 16 : 8;

@@ -33,6 +33,9 @@ class Lexer {
  public:
   explicit Lexer(std::string_view text) : text_(text) {}
   Token next();
+  // Goes on after the next `wanted` outside strings, without making tokens of what lies before;
+  // false: there is none.
+  bool skip_past(char wanted);
   const std::string& problem() const { return problem_; }
 
  private:

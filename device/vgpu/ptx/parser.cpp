@@ -147,8 +147,15 @@ bool Parser::parse_pragma() {
 
 // .section .debug_x { ... }: DWARF as data; the braces inside it are none.
 bool Parser::skip_section() {
-  if (!skip_to('{')) return false;
-  return skip_to('}');
+  while (!token_.is('{')) {
+    if (token_.kind == Token::Kind::End || token_.kind == Token::Kind::Bad) {
+      return unexpected("'{'");
+    }
+    advance();
+  }
+  const bool is_closed = lexer_.skip_past('}');
+  advance();
+  return is_closed || unexpected("'}'");
 }
 
 Parser::Linkage Parser::parse_linkage() {
