@@ -1,8 +1,5 @@
 #include "device/vgpu/exec/launch.h"
 
-#include <tbb/parallel_for.h>
-#include <tbb/task_arena.h>
-
 #include <algorithm>
 #include <atomic>
 #include <map>
@@ -13,25 +10,19 @@
 #include "base/check.h"
 #include "base/prng.h"
 #include "device/vgpu/exec/diagnose.h"
+#include "device/vgpu/exec/host_threads.h"
 #include "device/vgpu/exec/worker.h"
 
 namespace lockstep::device::vgpu::exec {
 
 namespace {
-// Below this many threads of work a launch is not worth a second host thread.
-constexpr std::uint64_t kSmallLaunch = 512;
+// A launch of fewer warp instructions than this (some 50 us) is not worth waking a thread.
+constexpr std::uint64_t kSmallLaunch = 10000;
 }  // namespace
-
-struct Launcher::Threads {
-  explicit Threads(std::uint32_t host_threads)
-      : count(host_threads), arena(static_cast<int>(host_threads)) {}
-  std::uint32_t count;
-  tbb::task_arena arena;
-};
 
 Launcher::Launcher(std::uint32_t host_threads) {
   if (host_threads == 0) host_threads = std::max(1u, std::thread::hardware_concurrency());
-  threads_ = std::make_unique<Threads>(host_threads);
+  threads_ = std::make_unique<HostThreads>(host_threads);
   for (std::uint32_t k = 0; k < host_threads; ++k) workers_.push_back(std::make_unique<Worker>());
 }
 Launcher::~Launcher() = default;
@@ -40,8 +31,12 @@ LaunchOutcome Launcher::launch(const Program& program, const GlobalMemory& memor
                                const LaunchOptions& options, std::span<const std::byte> parameters,
                                check::LaunchChecks* checks) {
   const std::uint64_t blocks = options.grid.count();
-  std::uint64_t worker_count = std::min<std::uint64_t>(threads_->count, blocks);
-  if (program.ordered || blocks * options.block.count() < kSmallLaunch) worker_count = 1;
+  std::uint64_t worker_count = std::min<std::uint64_t>(threads_->count(), blocks);
+  // As long as the last launch of this kernel with this many blocks, or as long as the code.
+  const std::uint64_t warps = (options.block.count() + kLanes - 1) / kLanes * blocks;
+  std::uint64_t& work_of_warp = work_of_warp_[&program];
+  if (work_of_warp == 0) work_of_warp = program.code.size();
+  if (program.ordered || warps * work_of_warp < kSmallLaunch) worker_count = 1;
   const LaunchContext context{program, memory, options, parameters, worker_count > 1, checks};
 
   if (checks != nullptr) checks->begin_launch();
@@ -71,20 +66,14 @@ LaunchOutcome Launcher::launch(const Program& program, const GlobalMemory& memor
       }
     }
   };
-  if (worker_count == 1) {
-    work(0);
-  } else {
-    threads_->arena.execute([&] {
-      tbb::parallel_for(std::size_t{0}, static_cast<std::size_t>(worker_count), work,
-                        tbb::simple_partitioner());
-    });
-  }
+  threads_->run(static_cast<std::uint32_t>(worker_count), work);
 
   LaunchOutcome outcome;
   for (const auto& worker : workers_) {
     outcome.warp_instructions += worker->take_executed();
     outcome.checked_accesses += worker->take_checked_lanes();
   }
+  work_of_warp = outcome.warp_instructions / warps + 1;
   if (checks != nullptr) {
     const check::Findings findings = checks->end_launch();
     for (const check::Finding& finding : findings.list()) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "device/device.h"
@@ -31,6 +32,7 @@ struct LaunchOutcome {
 };
 
 class Worker;
+class HostThreads;
 
 // The host threads and their arenas, kept between launches.
 class Launcher {
@@ -44,9 +46,9 @@ class Launcher {
                        check::LaunchChecks* checks);
 
  private:
-  struct Threads;
-  std::unique_ptr<Threads> threads_;
+  std::unique_ptr<HostThreads> threads_;
   std::vector<std::unique_ptr<Worker>> workers_;
+  std::unordered_map<const Program*, std::uint64_t> work_of_warp_;  // of its last launch
 };
 
 }  // namespace lockstep::device::vgpu::exec
