@@ -33,7 +33,7 @@ std::unique_ptr<BlockPage> LaunchRaces::new_page() {
     }
   }
   if (page == nullptr) return std::make_unique<BlockPage>();
-  page->weak = {};
+  page->weak.clear();
   page->strong.reset();
   return page;
 }
@@ -66,7 +66,11 @@ void LaunchRaces::merge(BlockLog& log) {
       if (pages_.size() < used_.size()) {
         pages_.push_back(std::make_unique<LaunchPage>());
       } else {
-        *pages_[entry - 1] = LaunchPage();
+        LaunchPage& known = *pages_[entry - 1];
+        known.weak.clear();
+        known.fenced_weak.reset();
+        known.strong.reset();
+        known.fenced_strong.reset();
       }
     }
     merge_page(log, *page, *pages_[entry - 1]);
@@ -104,13 +108,18 @@ void LaunchRaces::compare(const BlockLog& log, const BlockPage& page, const Laun
   const PageSets& weak = fenced ? sets(known.fenced_weak) : known.weak;
   const PageSets& strong = sets(fenced ? known.fenced_strong : known.strong);
   const PageSets& my_strong = sets(page.strong);
+  const PageSets& mine = page.weak;
+  // Most pages are only read, or touched by one block.
+  const bool writes = mine.any_written || my_strong.any_written;
+  const bool written = weak.any_written || strong.any_written;
+  if (!writes && !written) return;
+  if (!written && !weak.any_read && !strong.any_read) return;
   for (u32 word = 0; word < kPageWords; ++word) {
-    const u64 my_read = page.weak.read[word], my_written = page.weak.written[word];
-    const u64 write_write = (my_written & (weak.written[word] | strong.written[word])) |
+    const u64 write_write = (mine.written[word] & (weak.written[word] | strong.written[word])) |
                             (my_strong.written[word] & weak.written[word]);
-    const u64 write_read = (my_written & (weak.read[word] | strong.read[word])) |
+    const u64 write_read = (mine.written[word] & (weak.read[word] | strong.read[word])) |
                            (my_strong.written[word] & weak.read[word]);
-    const u64 read_write = (my_read & (weak.written[word] | strong.written[word])) |
+    const u64 read_write = (mine.read[word] & (weak.written[word] | strong.written[word])) |
                            (my_strong.read[word] & weak.written[word]);
     if (__builtin_expect((write_write | write_read | read_write) == 0, 1)) continue;
     if (write_write != 0) report(log, page, known, word, write_write, true, true);
@@ -125,20 +134,30 @@ void LaunchRaces::compare(const BlockLog& log, const BlockPage& page, const Laun
 
 void LaunchRaces::merge_page(const BlockLog& log, BlockPage& page, LaunchPage& known) {
   compare(log, page, known, false);
-  if (!log.fenced) compare(log, page, known, true);
-  const auto add = [&](const PageSets& mine, PageSets& sum) {
-    static_assert(kLineShift == 6);  // a word of bits is a line
+  if (!log.fenced && (known.fenced_weak != nullptr || known.fenced_strong != nullptr)) {
+    compare(log, page, known, true);
+  }
+  static_assert(kLineShift == 6);  // a word of bits is a line
+  const auto add_one = [&](const std::array<u64, kPageWords>& mine,
+                           std::array<u64, kPageWords>& sum,
+                           const std::array<u16, kPageLines>& instructions,
+                           std::array<u16, kPageLines>& last, std::array<u32, kPageLines>& block) {
     for (u32 word = 0; word < kPageWords; ++word) {
-      sum.read[word] |= mine.read[word];
-      sum.written[word] |= mine.written[word];
-      if (mine.read[word] != 0) {
-        known.lines.read[word] = page.lines.read[word];
-        known.read_block[word] = log.block;
-      }
-      if (mine.written[word] != 0) {
-        known.lines.written[word] = page.lines.written[word];
-        known.written_block[word] = log.block;
-      }
+      const bool any = mine[word] != 0;
+      sum[word] |= mine[word];
+      last[word] = any ? instructions[word] : last[word];
+      block[word] = any ? log.block : block[word];
+    }
+  };
+  const auto add = [&](const PageSets& mine, PageSets& sum) {
+    if (mine.any_read) {
+      add_one(mine.read, sum.read, page.lines.read, known.lines.read, known.read_block);
+      sum.any_read = true;
+    }
+    if (mine.any_written) {
+      add_one(mine.written, sum.written, page.lines.written, known.lines.written,
+              known.written_block);
+      sum.any_written = true;
     }
   };
   const auto made = [](std::unique_ptr<PageSets>& some) -> PageSets& {

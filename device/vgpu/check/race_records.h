@@ -68,6 +68,12 @@ constexpr u32 is_unordered(u32 record, u32 mine, RaceTimes times) {
   return u32{record >= times.block} & other & (by_warp ^ 1);
 }
 
+// Whether everything that `record` stands for comes before what the warp does now.
+constexpr u32 is_past(u32 record, RaceTimes times) {
+  return u32{record < times.block} |
+         (is_of_warp(who(record), times.warp_index) & u32{record < times.warp});
+}
+
 // The readers' record after a load by `mine`. Several readers of which one is strong count as
 // strong: a strong store after them may then be missed, but none is a false alarm.
 constexpr u32 merged_reader(u32 old, u32 mine, RaceTimes times) {
@@ -85,6 +91,34 @@ struct GranuleRun {
   u32 first = 0, count = 0, offset = 0, lane_shift = 0;
 };
 
+// Whether a weak load by `mine` leaves the granule's records as they are: nobody else wrote, and it
+// has been noted already that `mine`, or several warps, read.
+constexpr u32 is_known_load(u32 writer, u32 reader, u32 mine, RaceTimes times) {
+  const u32 several = u32{reader >= times.block} & u32{who(reader) == kSeveralWarps};
+  const u32 again = u32{reader == (times.now | mine)};
+  const u32 own = u32{who(writer) == mine} & u32{mine < kLanesOfWarp};
+  return (is_past(writer, times) | own) & (several | again);
+}
+
+// Weak loads of scattered lanes (granule index of each in `first`, `count` granules from there on)
+// that leave all records as they are: what a loop that reads a table again does.
+template <class Isa>
+inline bool scattered_loads_known(RaceRecords& records, const u32* first, u32 count, u32 mask,
+                                  u32 who0, RaceTimes times) {
+  const u32* writers = records.writers();
+  const u32* readers = records.readers();
+  u32 known = 1;
+  for (u32 k = 0; k < count; ++k) {
+    LS_CHECK_LOOP(lane, kLanes) {
+      const u32 granule = first[lane] + k;
+      known &= is_known_load(writers[granule], readers[granule], who0 + lane, times) |
+               (((mask >> lane) & 1) ^ 1);
+    }
+    if (known == 0) return false;
+  }
+  return true;
+}
+
 inline void fill_instructions(u16* instructions, GranuleRun run, u32 mask, u16 instruction) {
   if (mask == kAllLanes) {
     LS_CHECK_LOOP(i, run.count) { instructions[i] = instruction; }
@@ -94,12 +128,6 @@ inline void fill_instructions(u16* instructions, GranuleRun run, u32 mask, u16 i
     const bool active = ((mask >> ((i + run.offset) >> run.lane_shift)) & 1) != 0;
     instructions[i] = active ? instruction : instructions[i];
   }
-}
-
-// Whether everything that `record` stands for comes before what the warp does now.
-constexpr u32 is_past(u32 record, RaceTimes times) {
-  return u32{record < times.block} |
-         (is_of_warp(who(record), times.warp_index) & u32{record < times.warp});
 }
 
 // The common case of a weak load by all lanes: nobody else wrote, and nobody else reads but several

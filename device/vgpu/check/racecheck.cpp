@@ -128,6 +128,16 @@ void BlockRaces::run_strong(const Place& place, const GranuleRun& granules, cons
 void BlockRaces::shared_row(const Access& access, u64 offset) {
   const Place place{&shared_records_, false, 0};
   const u32 shift = shared_records_.shift();
+  if (access.kind == AccessKind::Load) {
+    const RaceTimes now = times(access.warp);
+    const u32* writers = shared_records_.writers() + (offset >> shift);
+    const u32* readers = shared_records_.readers() + (offset >> shift);
+    u32 known = 1;
+    for (u32 i = 0; i < 16u >> shift; ++i) {
+      known &= is_known_load(writers[i], readers[i], kLanesOfWarp + access.warp, now);
+    }
+    if (known != 0) return;
+  }
   run<Portable>(place, {static_cast<u32>(offset >> shift), 16u >> shift, 0, 31}, access,
                 kLanesOfWarp + access.warp);
 }
@@ -161,6 +171,10 @@ void BlockRaces::finish_copy(u32 warp, u32 lane, u64 offset, u32 size_bytes, u32
 
 bool BlockRaces::touches_copy(const Access& access) {
   if (in_flight_bytes_ == 0) return false;
+  if (access.pattern == Pattern::Contiguous && access.is_full() &&
+      !any_set(in_flight_.bits(), access.start, u64{kLanes} * access.size)) {
+    return false;
+  }
   for (u32 rest = access.mask; rest != 0; rest &= rest - 1) {
     const u32 lane = static_cast<u32>(__builtin_ctz(rest));
     const u64 address = access.address(lane);

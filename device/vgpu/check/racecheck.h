@@ -44,6 +44,12 @@ inline u32 long_instruction(u16 instruction) {
 // Bytes of one page, one bit each.
 struct PageSets {
   std::array<u64, kPageWords> read = {}, written = {};
+  bool any_read = false, any_written = false;
+  void clear() {
+    if (any_read) read = {};
+    if (any_written) written = {};
+    any_read = any_written = false;
+  }
 };
 struct PageLines {
   std::array<u16, kPageLines> read = {}, written = {};  // instructions
@@ -288,10 +294,22 @@ inline void BlockRaces::shared(const Access& access) {
              several ? kLanesOfWarp + access.warp : who_of(access.warp, first));
     return;
   }
+  alignas(64) u32 granules[kLanes];
+  const u64 bias = access.lane_bias;
+  LS_CHECK_LOOP(lane, kLanes) {
+    granules[lane] = static_cast<u32>((access.lanes[lane] - bias) >> shift);
+  }
+  if (access.kind == AccessKind::Load && count <= 4) {
+    // Inactive lanes must not lead the gather astray.
+    for (u32 rest = ~access.mask; rest != 0; rest &= rest - 1) granules[__builtin_ctz(rest)] = 0;
+    if (scattered_loads_known<Isa>(shared_records_, granules, count, access.mask,
+                                   who_of(access.warp, 0), times(access.warp))) {
+      return;
+    }
+  }
   for (u32 rest = access.mask; rest != 0; rest &= rest - 1) {
     const u32 lane = static_cast<u32>(__builtin_ctz(rest));
-    run<Isa>(place, {static_cast<u32>(access.address(lane) >> shift), count, 0, 31}, access,
-             who_of(access.warp, lane));
+    run<Isa>(place, {granules[lane], count, 0, 31}, access, who_of(access.warp, lane));
   }
 }
 
@@ -382,7 +400,12 @@ inline u64* BlockRaces::set_of(BlockPage& page, AccessKind kind) {
     if (page.strong == nullptr) page.strong = std::make_unique<PageSets>();
     sets = page.strong.get();
   }
-  return (is_write(kind) ? sets->written : sets->read).data();
+  if (is_write(kind)) {
+    sets->any_written = true;
+    return sets->written.data();
+  }
+  sets->any_read = true;
+  return sets->read.data();
 }
 
 inline void BlockRaces::mark(BlockPage& page, const Access& access, u64 offset, u64 bytes) {

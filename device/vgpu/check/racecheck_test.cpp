@@ -506,18 +506,29 @@ bool agrees(u64 seed) {
                               : pick == 3 ? AccessKind::StrongLoad
                                           : AccessKind::StrongStore;
       const u32 mask = random.below(3) == 0 ? kAllLanes : 0x1111u << random.below(8);
-      const bool uniform = random.below(2) == 0 && is_read(kind);
       const u32 granule = static_cast<u32>(random.below(2) * 16);
+      // Loads of one place by all, rows, and places anywhere (several lanes at one of them, too).
+      const u64 shape = random.below(3);
+      const Pattern pattern = shape == 0 && is_read(kind) ? Pattern::Uniform
+                              : shape == 1                ? Pattern::Scattered
+                                                          : Pattern::Contiguous;
+      std::array<u64, kLanes> lanes;
+      for (u64 lane = 0; lane < kLanes; ++lane) {
+        const u64 place = is_write(kind) && random.below(20) != 0 ? lane ^ 5 : random.below(kLanes);
+        lanes[lane] = base + (granule + place) * 4;
+      }
       const Access access{.kind = kind,
-                          .pattern = uniform ? Pattern::Uniform : Pattern::Contiguous,
+                          .pattern = pattern,
                           .mask = mask,
                           .warp = warp,
-                          .start = base + granule * 4};
-      block.go(access);
+                          .start = base + granule * 4,
+                          .lanes = lanes.data()};
+      const int times = is_write(kind) ? 1 : 2;  // a load again changes nothing
+      for (int i = 0; i < times; ++i) block.go(access);
       for (u32 lane = 0; lane < kLanes; ++lane) {
         if ((mask >> lane & 1) == 0) continue;
-        races |= exact.access(warp * kLanes + lane, uniform ? granule : granule + lane,
-                              is_write(kind), is_strong(kind));
+        const u32 touched = static_cast<u32>((access.address(lane) - base) / 4);
+        races |= exact.access(warp * kLanes + lane, touched, is_write(kind), is_strong(kind));
       }
     }
     if (races || !block.races().findings().empty()) {
