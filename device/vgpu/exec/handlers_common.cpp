@@ -36,6 +36,8 @@ namespace {
 //
 #include "device/vgpu/exec/handlers_convert.inc"
 //
+#include "device/vgpu/exec/handlers_vector.inc"
+//
 #include "device/vgpu/exec/handlers_memory.inc"
 //
 #include "device/vgpu/exec/handlers_control.inc"
