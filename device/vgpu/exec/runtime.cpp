@@ -72,6 +72,13 @@ std::uint32_t choose_split(Warp& warp, std::uint32_t ready_count) {
 }  // namespace
 
 const Instr* select_split(Warp& warp) {
+  if (warp.split_count == 1 && warp.splits[0].wait == Wait::None) {
+    warp.split_count = 0;
+    warp.divergent_transfers = 0;
+    set_mask(warp, warp.splits[0].mask);
+    warp.executed -= warp.splits[0].pc->ordinal;
+    return warp.splits[0].pc;
+  }
   std::uint32_t ready = 0;
   for (std::uint32_t k = 0; k < warp.split_count; ++k) {
     ready += warp.splits[k].wait == Wait::None ? 1 : 0;
