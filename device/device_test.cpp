@@ -71,6 +71,53 @@ TEST(Device, AWriteBehindTheBufferIsADiagnosticWithItsPlace) {
       << diagnostics[0].message;
 }
 
+TEST(Device, RunsPtxOfItsGenerationAndOfOlderOnes) {
+  std::string text = kAddOne;
+  const auto loads = [&](const char* device, const char* target) {
+    const std::string module = std::string(text).replace(text.find("sm_80"), 5, target);
+    return open(device).value()->load(module, "add_one.ptx", "add_one").ok();
+  };
+  EXPECT_TRUE(loads("vgpu:sm_90", "sm_80"));
+  EXPECT_TRUE(loads("vgpu:sm_90", "sm_90a"));
+  EXPECT_FALSE(loads("vgpu:sm_80", "sm_90"));
+  EXPECT_FALSE(loads("vgpu:sm_100", "sm_90a"));
+}
+
+TEST(Device, RefusesLaunchesBeyondTheGenerationsLimits) {
+  auto device = open("vgpu:sm_80").value();
+  const Kernel kernel = device->load(kAddOne, "add_one.ptx", "add_one").value();
+  const Parameters parameters = Parameters().add(DevicePointer{0}).add(std::uint32_t{0});
+  const auto launches = [&](const LaunchConfig& config) {
+    return device->launch(kernel, config, parameters.bytes()).ok();
+  };
+  const std::uint32_t shared = device->properties().shared_bytes_per_block_optin;
+  EXPECT_TRUE(launches({.grid = {1}, .block = {1024}, .dynamic_shared_bytes = shared}));
+  EXPECT_FALSE(launches({.grid = {1}, .block = {1024}, .dynamic_shared_bytes = shared + 1}));
+  EXPECT_FALSE(launches({.grid = {1}, .block = {1025}}));
+  EXPECT_FALSE(launches({.grid = {1}, .block = {1, 1, 65}}));
+  EXPECT_FALSE(launches({.grid = {0}, .block = {32}}));
+  EXPECT_FALSE(launches({.grid = {1, 65536}, .block = {32}}));
+  EXPECT_FALSE(device->launch(kernel, {}, parameters.bytes().first(8)).ok());
+  EXPECT_TRUE(device->take_diagnostics().empty());
+}
+
+TEST(Device, MemoryIsFiniteAndGivenBack) {
+  DeviceOptions options;
+  options.memory_bytes = 1 << 20;
+  auto device = open("vgpu:sm_80", options).value();
+  const std::uint64_t all = device->free_bytes();
+  {
+    const Buffer first = device->allocate(600000, "first").value();
+    EXPECT_EQ(first.address() % 256, 0u);
+    const auto second = device->allocate(600000, "second");
+    ASSERT_FALSE(second.ok());
+    EXPECT_EQ(second.error().exit_status(), 4);
+    EXPECT_FALSE(device->fill(first.address() + 1, 0, 600000).ok());
+  }
+  EXPECT_EQ(device->free_bytes(), all);
+  EXPECT_TRUE(device->allocate(600000, "second").ok());
+}
+
 TEST(Device, AnUnknownOpcodeIsAnErrorWithItsLine) {
   auto device = open("vgpu:sm_90").value();
   const auto kernel = device->load(

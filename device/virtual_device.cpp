@@ -142,6 +142,7 @@ class VirtualDevice final : public Device {
  private:
   void release(DevicePointer address) override { memory_.release(address); }
   base::Status require_range(DevicePointer address, std::uint64_t size_bytes, const char* what);
+  base::Status check_target(const ptx::Module& module) const;
   base::Result<LoadedModule*> load_module(std::string_view text, const std::string& name);
   base::Status place_variables(LoadedModule& loaded);
   base::Status check_limits(const exec::Program& program, const LaunchConfig& config) const;
@@ -199,11 +200,28 @@ base::Status VirtualDevice::place_variables(LoadedModule& loaded) {
   return base::Ok{};
 }
 
+// "sm_80" runs here and on all that are newer, "sm_90a" on sm_90 only.
+base::Status VirtualDevice::check_target(const ptx::Module& module) const {
+  const std::string& target = module.target;
+  std::uint32_t number = 0;
+  std::size_t end = 3;
+  while (end < target.size() && target[end] >= '0' && target[end] <= '9') {
+    number = number * 10 + static_cast<std::uint32_t>(target[end++] - '0');
+  }
+  const bool is_specific = end < target.size() && target[end] == 'a';
+  if (target.starts_with("sm_") && number <= spec_.sm && (!is_specific || number == spec_.sm)) {
+    return base::Ok{};
+  }
+  return base::unsupported_error(module.name, ".target " + target,
+                                 "is for another generation than " + properties_.name);
+}
+
 base::Result<LoadedModule*> VirtualDevice::load_module(std::string_view text,
                                                        const std::string& name) {
   const auto key = std::pair(name, base::hash_bytes(std::as_bytes(std::span(text))).hex());
   if (const auto found = modules_.find(key); found != modules_.end()) return found->second.get();
   LS_ASSIGN(ptx::Module module, ptx::parse(text, name));
+  LS_TRY(check_target(module));
   auto loaded = std::make_unique<LoadedModule>();
   loaded->module = std::move(module);
   LS_TRY(place_variables(*loaded));
