@@ -1,8 +1,8 @@
 # lockstep_room(PATH LINKS... ): one static library per folder. Its sources are the folder's *.cpp
-# (RECURSE: and those below it), less tests; `<file>_test.cpp` beside the code become one test
+# (RECURSE: and those below it, less APART, folders that are rooms of their own), less tests; `<file>_test.cpp` beside the code become one test
 # program. The library's links are the arrows of docs/architecture.md.
 function(lockstep_room path)
-  cmake_parse_arguments(ROOM "RECURSE" "EXCLUDE" "LINKS;TEST_LINKS;EXTRA_SOURCES" ${ARGN})
+  cmake_parse_arguments(ROOM "RECURSE" "EXCLUDE" "LINKS;TEST_LINKS;EXTRA_SOURCES;APART" ${ARGN})
   string(REPLACE "/" "_" name ${path})
   if(ROOM_RECURSE)
     set(glob GLOB_RECURSE)
@@ -10,6 +10,9 @@ function(lockstep_room path)
     set(glob GLOB)
   endif()
   file(${glob} sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${path}/*.cpp)
+  foreach(folder ${ROOM_APART})
+    list(FILTER sources EXCLUDE REGEX "^${CMAKE_SOURCE_DIR}/${path}/${folder}/")
+  endforeach()
   set(tests ${sources})
   list(FILTER sources EXCLUDE REGEX "_test\\.cpp$")
   if(ROOM_EXCLUDE)

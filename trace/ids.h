@@ -15,8 +15,10 @@ struct Id {
 
 using RequestId = Id<struct RequestTag>;  // one life of one request; never used again in a run
 using LayerIndex = Id<struct LayerTag>;   // 0-based; model-wide taps use layer 0
-using PageId = Id<struct PageTag>;
-using LaunchIndex = Id<struct LaunchTag>;  // ordinal of an engine step
+using BlockId = Id<struct BlockTag>;      // of one pool
+using PageId = BlockId;
+inline constexpr BlockId kNoBlock{0xffffffff};  // given back, or never held
+using LaunchIndex = Id<struct LaunchTag>;       // ordinal of an engine step
 
 using Tick = std::uint64_t;
 using TokenId = std::uint32_t;
