@@ -81,6 +81,10 @@ TEST(Device, RunsPtxOfItsGenerationAndOfOlderOnes) {
   EXPECT_TRUE(loads("vgpu:sm_90", "sm_90a"));
   EXPECT_FALSE(loads("vgpu:sm_80", "sm_90"));
   EXPECT_FALSE(loads("vgpu:sm_100", "sm_90a"));
+  EXPECT_TRUE(loads("vgpu:sm_100", "sm_100f"));
+  EXPECT_FALSE(loads("vgpu:sm_120", "sm_100f"));
+  EXPECT_FALSE(loads("vgpu:sm_90", "sm_"));
+  EXPECT_FALSE(loads("vgpu:sm_90", "sm_4294967296"));
 }
 
 TEST(Device, RefusesLaunchesBeyondTheGenerationsLimits) {

@@ -4,9 +4,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstring>
 #include <map>
 #include <optional>
+#include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "base/check.h"
@@ -200,18 +203,21 @@ base::Status VirtualDevice::place_variables(LoadedModule& loaded) {
   return base::Ok{};
 }
 
-// "sm_80" runs here and on all that are newer, "sm_90a" on sm_90 only.
+// "sm_80" runs there and on all that are newer, "sm_90a" on sm_90 only, "sm_100f" on the newer ones
+// of its family (sm_103).
 base::Status VirtualDevice::check_target(const ptx::Module& module) const {
   const std::string& target = module.target;
+  const std::string_view rest =
+      target.starts_with("sm_") ? std::string_view(target).substr(3) : std::string_view();
   std::uint32_t number = 0;
-  std::size_t end = 3;
-  while (end < target.size() && target[end] >= '0' && target[end] <= '9') {
-    number = number * 10 + static_cast<std::uint32_t>(target[end++] - '0');
-  }
-  const bool is_specific = end < target.size() && target[end] == 'a';
-  if (target.starts_with("sm_") && number <= spec_.sm && (!is_specific || number == spec_.sm)) {
-    return base::Ok{};
-  }
+  const auto [end, failure] = std::from_chars(rest.data(), rest.data() + rest.size(), number);
+  const std::string_view suffix(end, static_cast<std::size_t>(rest.data() + rest.size() - end));
+  const bool is_older = failure == std::errc() && number <= spec_.sm;
+  const bool runs = suffix.empty()  ? is_older
+                    : suffix == "a" ? is_older && number == spec_.sm
+                    : suffix == "f" ? is_older && number / 10 == spec_.sm / 10
+                                    : false;
+  if (runs) return base::Ok{};
   return base::unsupported_error(module.name, ".target " + target,
                                  "is for another generation than " + properties_.name);
 }

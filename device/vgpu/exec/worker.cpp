@@ -119,7 +119,7 @@ void Worker::prepare_warp(const LaunchContext& context, Warp& warp) {
   warp.local = local_ + local_stride_ * kLanes * warp.index;
   warp.local_size = context.program.local_bytes;
   warp.local_stride = local_stride_;
-  warp.param = context.parameters.data();
+  warp.param = param_;
   warp.param_size = context.parameters.size();
   warp.block = &block_;
   warp.intervals = intervals_.data();
@@ -137,6 +137,9 @@ void Worker::prepare(const LaunchContext& context) {
   local_stride_ = program.local_bytes;
   local_ = local_arena_.require(local_stride_ * kLanes * warp_count_ + 2 * kPaddingBytes) +
            kPaddingBytes;
+  // A copy with room around it: wide loads through generic addresses read beyond what they need.
+  param_ = param_arena_.require(context.parameters.size() + 2 * kPaddingBytes) + kPaddingBytes;
+  std::copy(context.parameters.begin(), context.parameters.end(), param_);
   // Without memcheck all of global memory is one allocation.
   intervals_.assign(program.interval_slots,
                     context.options.memcheck

@@ -69,9 +69,10 @@ class Worker {
   void report_stuck(bool progressed);
 
   std::unordered_map<const Program*, std::unique_ptr<WarpArena>> arenas_;
-  AlignedBytes shared_arena_, local_arena_;
+  AlignedBytes shared_arena_, local_arena_, param_arena_;
   std::byte* shared_ = nullptr;
   std::byte* local_ = nullptr;
+  std::byte* param_ = nullptr;
   std::size_t local_stride_ = 0;
   std::uint32_t warp_count_ = 0, thread_count_ = 0, shared_bytes_ = 0;
   std::vector<Interval> intervals_;
