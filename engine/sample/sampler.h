@@ -1,8 +1,9 @@
 // Sampler: logits -> token, on the host, the same bits on every machine (own exp and log; no libm).
 //
-// Order: script (already in the logits), min_tokens, logit_bias, penalties, temperature, min_p,
-// top_k, top_p; ties keep the lowest id; a draw takes the first id, ascending, whose cumulative
-// probability exceeds its one uniform. Meaning of each as in vLLM.
+// docs/sampling.md is the definition. Order: script (already in the logits), min_tokens,
+// logit_bias, penalties, temperature, min_p, top_k, top_p; ties keep the lowest id; a draw takes
+// the first id, ascending, whose cumulative probability exceeds its one uniform. Meaning of each
+// as in vLLM.
 #pragma once
 
 #include <cstdint>
@@ -22,6 +23,7 @@ struct SampleInput {
   std::span<const trace::TokenId> eos;             // masked with the stop ids before min_tokens
   std::span<const trace::TokenId> prompt, output;  // output: all tokens before this one
   std::uint64_t seed = 0;                          // resolved: params->seed, or a distinct one
+  std::span<const trace::TokenId> accepted = {};   // drafts that follow `output`; count as output
 };
 
 struct SampledDraw {
@@ -31,6 +33,28 @@ struct SampledDraw {
   trace::TokenLogprobs logprobs;  // if params->logprobs
 };
 
+// Memory that calls may use again; it carries nothing from one call to the next.
+class SampleScratch {
+ public:
+  // An id that is not masked (its logit is above -inf).
+  struct Candidate {
+    trace::TokenId id = 0;
+    double logit = 0;   // before temperature: what ranks
+    double scaled = 0;  // (logit - largest) / temperature, at most 0
+    double weight = 0;  // e^scaled: probability times a constant
+  };
+
+ private:
+  friend class Sampling;
+  std::vector<double> logits_;
+  std::vector<std::uint32_t> output_counts_;
+  std::vector<bool> seen_;
+  std::vector<Candidate> candidates_;
+};
+
+// A pure function of `input`. Parameters are within the ranges of docs/sampling.md (admission has
+// checked them); ids that the tokenizer does not have are ignored wherever they stand.
+SampledDraw sample(const SampleInput& input, SampleScratch& scratch);
 SampledDraw sample(const SampleInput& input);
 
 }  // namespace lockstep::engine
