@@ -21,12 +21,14 @@ struct LedgerModel {
   std::uint32_t tokenizer_size = 257;  // 2..2^20
   std::uint32_t vocab_size = 288;      // at least tokenizer_size; default: its next multiple of 32
   std::vector<TokenId> eos_token_ids = {256};
+  friend bool operator==(const LedgerModel&, const LedgerModel&) = default;
 };
 
 // `name` and `id` are what a client says; `weights` (> 0) stands for the tensors.
 struct AdapterSpec {
   std::string key, name;
   std::uint64_t id = 0, weights = 1;
+  friend bool operator==(const AdapterSpec&, const AdapterSpec&) = default;
 };
 
 enum class GroupType : std::uint8_t { FullAttention, SlidingWindow, Mamba };
@@ -39,11 +41,13 @@ struct GroupSpec {
   std::uint32_t pool = 0;         // index into EngineSettings::pools
   std::uint32_t window = 0;       // SlidingWindow: a query sees itself and window - 1 before
   std::uint32_t conv_width = 4;   // Mamba
+  friend bool operator==(const GroupSpec&, const GroupSpec&) = default;
 };
 
 struct PoolSpec {
   std::string name = "full";
   std::uint32_t num_blocks = 1024;
+  friend bool operator==(const PoolSpec&, const PoolSpec&) = default;
 };
 
 enum class SchedulingPolicy : std::uint8_t { Fcfs, Priority };
@@ -54,6 +58,7 @@ enum class Acceptance : std::uint8_t { Rejection, SameDraw };
 struct SpeculativeSpec {                     // method `scripted`
   std::uint32_t num_speculative_tokens = 1;  // k, 1..16
   Acceptance acceptance = Acceptance::Rejection;
+  friend bool operator==(const SpeculativeSpec&, const SpeculativeSpec&) = default;
 };
 
 struct EngineSettings {
@@ -79,6 +84,7 @@ struct EngineSettings {
   std::uint32_t watchdog_ticks = 64;
   // Device executor: operands of tensor cores, KV cells and P: F16 or BF16.
   model::DType operand_format = model::DType::F16;
+  friend bool operator==(const EngineSettings&, const EngineSettings&) = default;
 };
 
 // What the model prefers at an output index: nothing (its own logits), a token (its logit becomes
@@ -121,6 +127,7 @@ struct SamplingParams {
   bool has_penalties() const {
     return repetition_penalty != 1 || presence_penalty != 0 || frequency_penalty != 0;
   }
+  friend bool operator==(const SamplingParams&, const SamplingParams&) = default;
 };
 
 struct RequestSpec {
@@ -141,12 +148,13 @@ struct RequestSpec {
   // Numeric runs: teacher forcing: output token i is fed as forced[i]; the engine's own choice is
   // still recorded. Empty: its own is fed.
   std::vector<TokenId> forced;
+  friend bool operator==(const RequestSpec&, const RequestSpec&) = default;
 };
 
 // When an event happens: exactly one of the three.
 struct Trigger {
-  enum class Kind : std::uint8_t { Tick, Emitted, Computed, Launch };
-  Kind kind = Kind::Tick;
+  enum class Kind : std::uint8_t { AtTick, Emitted, Computed, Launch };
+  Kind kind = Kind::AtTick;
   std::uint64_t value = 0;    // tick, launch ordinal, or at least so many tokens
   std::uint32_t request = 0;  // Emitted, Computed: index into requests or forked lives
   friend bool operator==(const Trigger&, const Trigger&) = default;
@@ -192,11 +200,13 @@ struct ForcedEvent {
   std::uint32_t nth = 1, count = 1;                         // Fail
   std::uint32_t block = 0, offset = 0;                      // Flip
   std::uint64_t bits = 1;                                   // Flip: xor of a cell's value
+  friend bool operator==(const ForcedEvent&, const ForcedEvent&) = default;
 };
 
 struct Observe {
   std::vector<Tick> ticks;
   bool steps = true;
+  friend bool operator==(const Observe&, const Observe&) = default;
 };
 
 struct Scenario {
@@ -215,6 +225,7 @@ struct Scenario {
 
   // What `minimize` shrinks.
   std::size_t size() const { return requests.size() + events.size() + faults.size(); }
+  friend bool operator==(const Scenario&, const Scenario&) = default;
 };
 
 }  // namespace lockstep::trace

@@ -59,6 +59,11 @@ class KvCache {
   // most `limit` tokens. Pins it: the request holds those blocks. The request held nothing before.
   std::uint32_t look_up(trace::RequestId request, std::span<const trace::TokenId> tokens,
                         std::uint32_t limit);
+  // The admission that began with look_up() was refused (reserve() said no): the request holds
+  // nothing again, and every pool is exactly as before look_up(), queue order included. Nothing else
+  // may have happened in between. AllocationRefused is sent by the caller with pools_digest().
+  void undo_look_up(trace::RequestId request);
+  base::Hash128 pools_digest() const;
   // Makes room for positions [0, end) of which [first, end) will be written by `launch`: takes
   // blocks, and copies those that others hold too. All or nothing. `ops` gets what to do before it.
   Growth reserve(trace::RequestId request, std::uint32_t first, std::uint32_t end,
