@@ -82,8 +82,8 @@ void Engine::accept(const SampledToken& sampled) {
                             sampled.token, fed});
   request.tokens.push_back(fed);
   ++request.emitted;
-  const bool stops = std::find(spec.stop_token_ids.begin(), spec.stop_token_ids.end(), fed) !=
-                     spec.stop_token_ids.end();
+  const std::vector<trace::TokenId>& stop_ids = spec.sampling.stop_token_ids;
+  const bool stops = std::find(stop_ids.begin(), stop_ids.end(), fed) != stop_ids.end();
   if (stops) {
     retire(state_, pages_, request.id, "stop", sink_);
   } else if (request.emitted == spec.max_tokens) {

@@ -172,7 +172,7 @@ base::Result<std::vector<trace::RequestSpec>> make_requests(const model::Model& 
   }
   for (std::size_t i = 0; i < requests.size(); ++i) {
     requests[i].key = std::to_string(i + 1);
-    requests[i].stop_token_ids = model.config.eos_token_ids;
+    requests[i].sampling.stop_token_ids = model.config.eos_token_ids;
   }
   return requests;
 }
