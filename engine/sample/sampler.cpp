@@ -1,100 +1,17 @@
 // The sampler, step by step as docs/sampling.md defines it.
 #include "engine/sample/sampler.h"
 
-#include <algorithm>
 #include <limits>
 
 #include "base/check.h"
-#include "engine/sample/math.h"
 #include "engine/sample/philox.h"
 
 namespace lockstep::engine {
 namespace {
 
 using trace::TokenId;
-using Candidate = SampleScratch::Candidate;
 
 constexpr double kMasked = -std::numeric_limits<double>::infinity();
-
-// The largest logit's id, the lowest at a tie; 0 if all are masked. NaN never wins.
-TokenId argmax(std::span<const double> logits) {
-  double best = kMasked;
-  std::size_t token = 0;
-  for (std::size_t id = 0; id < logits.size(); ++id) {
-    if (logits[id] > best) {
-      best = logits[id];
-      token = id;
-    }
-  }
-  return static_cast<TokenId>(token);
-}
-
-bool by_id(const Candidate& a, const Candidate& b) { return a.id < b.id; }
-// Likeliest first. By logit, which no rounding of the temperature or of exp has made equal.
-bool by_rank(const Candidate& a, const Candidate& b) {
-  return a.logit != b.logit ? a.logit > b.logit : a.id < b.id;
-}
-
-// Weights in ascending order of ids, whatever the filters did before.
-double total_weight(const std::vector<Candidate>& candidates) {
-  double total = 0;
-  for (const Candidate& candidate : candidates) total += candidate.weight;
-  return total;
-}
-
-void keep_top_k(std::vector<Candidate>& candidates, std::uint32_t k) {
-  if (k == 0 || k >= candidates.size()) return;
-  std::nth_element(candidates.begin(), candidates.begin() + k, candidates.end(), by_rank);
-  candidates.resize(k);
-  std::sort(candidates.begin(), candidates.end(), by_id);
-}
-
-// The fewest likeliest ids whose share of what is left reaches p.
-void keep_top_p(std::vector<Candidate>& candidates, double p) {
-  if (p >= 1 || candidates.size() < 2) return;
-  const double enough = p * total_weight(candidates);
-  std::sort(candidates.begin(), candidates.end(), by_rank);
-  std::size_t kept = 0;
-  double cumulative = 0;
-  do {
-    cumulative += candidates[kept++].weight;
-  } while (cumulative < enough && kept < candidates.size());
-  candidates.resize(kept);
-  std::sort(candidates.begin(), candidates.end(), by_id);
-}
-
-// The last sum repeats total_weight's roundings and u is at most 1 - 2^-53, so some id is found.
-TokenId draw_from(const std::vector<Candidate>& candidates, double u) {
-  const double target = u * total_weight(candidates);
-  double cumulative = 0;
-  for (const Candidate& candidate : candidates) {
-    cumulative += candidate.weight;
-    if (cumulative > target) return candidate.id;
-  }
-  LS_CHECK(false, "no candidate has any weight");
-  return 0;
-}
-
-// log of each one's share: the token's, then the `count` likeliest. Reorders the candidates.
-trace::TokenLogprobs list_logprobs(std::vector<Candidate>& candidates, TokenId token,
-                                   std::uint32_t count) {
-  trace::TokenLogprobs list;
-  const double log_total = portable_log(total_weight(candidates));
-  const std::size_t listed = std::min<std::size_t>(count, candidates.size());
-  list.entries.reserve(listed + 1);
-  const auto own =
-      std::lower_bound(candidates.begin(), candidates.end(), Candidate{token, 0, 0, 0}, by_id);
-  const auto append = [&](const Candidate& candidate) {
-    if (candidate.scaled > kMasked) {
-      list.entries.emplace_back(candidate.id, candidate.scaled - log_total);
-    }
-  };
-  if (own != candidates.end() && own->id == token) append(*own);
-  std::partial_sort(candidates.begin(), candidates.begin() + static_cast<std::ptrdiff_t>(listed),
-                    candidates.end(), by_rank);
-  for (std::size_t i = 0; i < listed; ++i) append(candidates[i]);
-  return list;
-}
 
 }  // namespace
 
@@ -110,12 +27,12 @@ class Sampling {
     SampledDraw result;
     if (params_.temperature == 0) {
       result.token = argmax(logits);
-      if (params_.logprobs && params_.processed_logprobs) rank(logits, 1, 0);
+      if (params_.logprobs && params_.processed_logprobs) weigh(logits, 1, 0, scratch_.candidates_);
     } else {
       draw(logits, result);
     }
     if (params_.logprobs) {
-      if (!params_.processed_logprobs) rank(raw, 1, 0);
+      if (!params_.processed_logprobs) weigh(raw, 1, 0, scratch_.candidates_);
       result.logprobs = list_logprobs(scratch_.candidates_, result.token, *params_.logprobs);
     }
     return result;
@@ -173,29 +90,13 @@ class Sampling {
     }
   }
 
-  // Candidates in ascending order of ids, those below `min_p` of the largest weight left out.
-  void rank(std::span<const double> logits, double temperature, double min_p) {
-    scratch_.candidates_.clear();
-    const double largest = logits[argmax(logits)];
-    for (std::size_t id = 0; id < logits.size(); ++id) {
-      const double logit = logits[id];
-      if (!(logit > kMasked)) continue;  // masked, or NaN
-      // The difference comes first: at a tiny temperature quotients overflow, differences do not
-      // matter then.
-      const double scaled = logit == largest ? 0 : (logit - largest) / temperature;
-      const double weight = portable_exp(scaled);
-      if (weight < min_p) continue;
-      scratch_.candidates_.push_back({static_cast<TokenId>(id), logit, scaled, weight});
-    }
-  }
-
   void draw(std::span<const double> logits, SampledDraw& result) {
     result.drawn = true;
     result.draw.address = {input_.seed, input_.prompt.size() + output_size(),
                            trace::DrawPurpose::Sample, 0};
     result.draw.u = uniform(result.draw.address);
-    std::vector<Candidate>& candidates = scratch_.candidates_;
-    rank(logits, params_.temperature, params_.min_p);
+    Candidates& candidates = scratch_.candidates_;
+    weigh(logits, params_.temperature, params_.min_p, candidates);
     if (candidates.empty()) return;  // all masked: token 0, as greedy
     keep_top_k(candidates, params_.top_k);
     keep_top_p(candidates, params_.top_p);

@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "engine/sample/candidates.h"
 #include "trace/draw.h"
 #include "trace/run_result.h"
 #include "trace/scenario.h"
@@ -35,21 +36,12 @@ struct SampledDraw {
 
 // Memory that calls may use again; it carries nothing from one call to the next.
 class SampleScratch {
- public:
-  // An id that is not masked (its logit is above -inf).
-  struct Candidate {
-    trace::TokenId id = 0;
-    double logit = 0;   // before temperature: what ranks
-    double scaled = 0;  // (logit - largest) / temperature, at most 0
-    double weight = 0;  // e^scaled: probability times a constant
-  };
-
  private:
   friend class Sampling;
   std::vector<double> logits_;
   std::vector<std::uint32_t> output_counts_;
   std::vector<bool> seen_;
-  std::vector<Candidate> candidates_;
+  Candidates candidates_;
 };
 
 // A pure function of `input`. Parameters are within the ranges of docs/sampling.md (admission has
