@@ -8,7 +8,6 @@
 namespace lockstep::engine {
 namespace {
 
-constexpr std::uint32_t kEmptySlot = 0xffffffff;
 constexpr std::uint64_t kEdge = 1, kCount = 2, kKey = 3, kReserved = 4;  // tags of terms
 
 // The finalizer of SplitMix64 (Steele, Lea, Flood 2014).
@@ -41,8 +40,8 @@ void BlockPool::Sum::subtract(std::uint64_t tag, std::uint64_t a, std::uint64_t 
   low -= term(kLowSeed, tag, a, b);
 }
 
-BlockPool::BlockPool(std::uint32_t block_count, std::uint32_t key_bits)
-    : block_count_(block_count), queued_(block_count) {
+BlockPool::BlockPool(std::uint32_t block_count, std::uint32_t key_bits, PoolPolicy policy)
+    : block_count_(block_count), policy_(policy), queued_(block_count) {
   LS_CHECK(block_count < 0x80000000u);
   LS_CHECK(key_bits >= 8 && key_bits <= 256);
   const auto part = [key_bits](std::uint32_t from) {
@@ -53,6 +52,7 @@ BlockPool::BlockPool(std::uint32_t block_count, std::uint32_t key_bits)
   reserved_.reserve(block_count);
   slots_.assign(std::bit_ceil(std::size_t{2} * block_count + 1), kEmptySlot);
   slot_mask_ = slots_.size() - 1;
+  if (policy.equal_contents) equals_.assign(block_count, {kEmptySlot, kEmptySlot});
   nodes_.resize(std::size_t{block_count} + 1);
   for (std::uint32_t i = 0; i <= block_count; ++i) {
     nodes_[i].next = i == block_count ? 0 : i + 1;
@@ -164,15 +164,27 @@ void BlockPool::undo(const Pinned& pinned) {
   }
 }
 
-void BlockPool::unpin(BlockId block) {
-  Node& node = at(block);
-  LS_CHECK(node.count > 0, "a block is given back that nobody holds");
-  set_count(block.value, node.count - 1);
-  if (node.count > 0) return;
-  if (node.uses > 0) {
-    reserved_.push_back(block);
+void BlockPool::enqueue(std::uint32_t block, std::uint32_t& at_head) {
+  if (policy_.unkeyed_to_head && !nodes_[block].has_key) {
+    link_after(at_head, block);
+    at_head = block;
   } else {
-    link_after(nodes_[block_count_].previous, block.value);
+    link_after(nodes_[block_count_].previous, block);
+  }
+}
+
+void BlockPool::unpin(std::span<const BlockId> blocks) {
+  std::uint32_t at_head = block_count_;
+  for (const BlockId block : blocks) {
+    Node& node = at(block);
+    LS_CHECK(node.count > 0, "a block is given back that nobody holds");
+    set_count(block.value, node.count - 1);
+    if (node.count > 0) continue;
+    if (node.uses > 0) {
+      reserved_.push_back(block);
+    } else {
+      enqueue(block.value, at_head);
+    }
   }
 }
 
@@ -184,11 +196,12 @@ bool BlockPool::end_one_use(BlockId block) {
 
 void BlockPool::queue_ended() {
   std::size_t kept_count = 0;
+  std::uint32_t at_head = block_count_;
   for (const BlockId block : reserved_) {
     if (nodes_[block.value].uses > 0) {
       reserved_[kept_count++] = block;
     } else {
-      link_after(nodes_[block_count_].previous, block.value);
+      enqueue(block.value, at_head);
     }
   }
   reserved_.resize(kept_count);
@@ -247,12 +260,33 @@ void BlockPool::add_key_term(std::uint32_t block, bool add) {
 }
 
 bool BlockPool::can_publish(BlockId block, const BlockKey& key) const {
-  return !at(block).has_key && slots_[slot_of(key)] == kEmptySlot;
+  if (at(block).has_key) return false;
+  const std::uint32_t first = slots_[slot_of(key)];
+  return first == kEmptySlot || (policy_.equal_contents && keys_[first] == key);
+}
+
+void BlockPool::join_equals(std::uint32_t block, std::uint32_t first) {
+  std::uint32_t last = first;
+  while (equals_[last].next != kEmptySlot) last = equals_[last].next;
+  equals_[last].next = block;
+  equals_[block] = {kEmptySlot, last};
+}
+
+void BlockPool::leave_equals(std::uint32_t block) {
+  const auto [next, previous] = equals_[block];
+  if (next != kEmptySlot) equals_[next].previous = previous;
+  if (previous != kEmptySlot) equals_[previous].next = next;
+  equals_[block] = {kEmptySlot, kEmptySlot};
 }
 
 bool BlockPool::publish(BlockId block, const BlockKey& key) {
   if (!can_publish(block, key)) return false;
-  slots_[slot_of(key)] = block.value;
+  std::uint32_t& slot = slots_[slot_of(key)];
+  if (slot == kEmptySlot) {
+    slot = block.value;
+  } else {
+    join_equals(block.value, slot);
+  }
   Node& node = at(block);
   node.has_key = true;
   keys_[block.value] = key;
@@ -275,8 +309,18 @@ void BlockPool::drop_key(BlockId block) {
   Node& node = at(block);
   if (!node.has_key) return;
   const std::size_t slot = slot_of(keys_[block.value]);
-  LS_CHECK(slots_[slot] == block.value, "a key names another block");
-  erase_slot(slot);
+  if (!equals_.empty() && equals_[block.value].previous != kEmptySlot) {
+    leave_equals(block.value);  // another one is found by the key
+  } else {
+    LS_CHECK(slots_[slot] == block.value, "a key names another block");
+    const std::uint32_t next = equals_.empty() ? kEmptySlot : equals_[block.value].next;
+    if (next == kEmptySlot) {
+      erase_slot(slot);
+    } else {
+      leave_equals(block.value);
+      slots_[slot] = next;
+    }
+  }
   add_key_term(block.value, false);
   node.has_key = false;
   evictable_ -= node.queued;

@@ -25,10 +25,21 @@ namespace lockstep::engine {
 
 using trace::BlockId;
 
+// Where other block managers decide otherwise; the defaults are the engine's (docs/scenario.md,
+// rule 3). vLLM since 0.24 does both; see docs/block_managers.md.
+struct PoolPolicy {
+  // Blocks without a key, which nobody can hit, join the head of the queue, not its tail.
+  bool unkeyed_to_head = false;
+  // Blocks of equal content all have the key; the one that got it first is found. Otherwise the
+  // map is bijective, and a second block of equal content stays without a key.
+  bool equal_contents = false;
+};
+
 class BlockPool {
  public:
   // At most 2^31 - 1 blocks. `key_bits`, 8..256: bits of a key that the map keeps.
-  explicit BlockPool(std::uint32_t block_count, std::uint32_t key_bits = 256);
+  explicit BlockPool(std::uint32_t block_count, std::uint32_t key_bits = 256,
+                     PoolPolicy policy = {});
 
   std::uint32_t block_count() const { return block_count_; }
   std::uint32_t free_count() const { return queued_ - evictable_; }
@@ -54,7 +65,8 @@ class BlockPool {
   // Takes back the latest pin() not yet undone, order included. Nothing else changed since.
   void undo(const Pinned& pinned);
   // One holder fewer. At 0 the block joins the tail of the queue, or is reserved while in flight.
-  void unpin(BlockId block);
+  void unpin(BlockId block) { unpin(std::span(&block, 1)); }
+  void unpin(std::span<const BlockId> blocks);  // released together, in this order
   std::uint32_t count(BlockId block) const { return at(block).count; }
   // Launches in flight that may read or write the block.
   std::uint32_t uses(BlockId block) const { return at(block).uses; }
@@ -70,6 +82,7 @@ class BlockPool {
 
   // The block may be found by `key` from now on. False, and no change, if the key is taken (also by
   // another one with the same kept bits), or if the block has one.
+  // With `equal_contents` a block of the same whole key is no obstacle.
   bool publish(BlockId block, const BlockKey& key);
   bool can_publish(BlockId block, const BlockKey& key) const;
   std::optional<BlockId> find(const BlockKey& key) const;
@@ -87,6 +100,8 @@ class BlockPool {
   base::Hash128 digest() const;
 
  private:
+  static constexpr std::uint32_t kEmptySlot = 0xffffffff;
+
   struct Node {
     std::uint32_t next = 0, previous = 0;  // in the queue, a ring closed by the node block_count_
     std::uint32_t count = 0;               // holders
@@ -104,6 +119,8 @@ class BlockPool {
   Node& at(BlockId block);
   const Node& at(BlockId block) const;
   void link_after(std::uint32_t previous, std::uint32_t block);
+  // The block joins the queue by the policy; `at_head`: after which node, if at the head.
+  void enqueue(std::uint32_t block, std::uint32_t& at_head);
   void unlink(std::uint32_t block);
   void set_count(std::uint32_t block, std::uint32_t count);
   void add_key_term(std::uint32_t block, bool add);
@@ -114,8 +131,15 @@ class BlockPool {
   std::size_t home(const BlockKey& key) const;
   std::size_t slot_of(const BlockKey& key) const;  // of the key's kept bits, or an empty one
   void erase_slot(std::size_t slot);
+  void join_equals(std::uint32_t block, std::uint32_t first);
+  void leave_equals(std::uint32_t block);
+
+  struct Equals {  // blocks of one key, in the order in which they got it; an end: kEmptySlot
+    std::uint32_t next, previous;
+  };
 
   std::uint32_t block_count_;
+  PoolPolicy policy_;
   std::uint32_t queued_ = 0, evictable_ = 0, used_ = 0;
   std::vector<Node> nodes_;     // of the blocks, and the queue's end
   std::vector<BlockKey> keys_;  // where has_key
@@ -123,6 +147,7 @@ class BlockPool {
   BlockKey key_mask_;
   std::vector<std::uint32_t> slots_;  // blocks; a power of two, at most half full
   std::size_t slot_mask_;
+  std::vector<Equals> equals_;  // with equal_contents
   Sum sum_;
 };
 

@@ -33,7 +33,7 @@ std::uint32_t common_multiple(const std::vector<trace::GroupSpec>& groups) {
 
 }  // namespace
 
-KvCache::KvCache(const trace::EngineSettings& settings, EventSink sink)
+KvCache::KvCache(const trace::EngineSettings& settings, EventSink sink, PoolPolicy policy)
     : groups_(settings.groups),
       prefix_caching_(settings.enable_prefix_caching),
       fill_(settings.fill_new_blocks != trace::BlockFill::None),
@@ -42,7 +42,7 @@ KvCache::KvCache(const trace::EngineSettings& settings, EventSink sink)
       sink_(std::move(sink)) {
   LS_CHECK(!groups_.empty());
   for (const trace::PoolSpec& pool : settings.pools) {
-    pools_.emplace_back(pool.num_blocks, settings.prefix_hash_bits);
+    pools_.emplace_back(pool.num_blocks, settings.prefix_hash_bits, policy);
   }
   for (const trace::GroupSpec& group : groups_) {
     LS_CHECK(group.block_size > 0 && group.pool < pools_.size());
@@ -123,7 +123,7 @@ void KvCache::trim(trace::RequestId request, std::uint32_t next) {
     trace::BlocksReleased event{request, g, groups_[g].pool, {}};
     event.blocks.assign(table.rend() - static_cast<std::ptrdiff_t>(end),
                         table.rend() - static_cast<std::ptrdiff_t>(begin));
-    for (const BlockId block : event.blocks) pools_[groups_[g].pool].unpin(block);
+    pools_[groups_[g].pool].unpin(event.blocks);
     std::fill(table.begin() + static_cast<std::ptrdiff_t>(begin),
               table.begin() + static_cast<std::ptrdiff_t>(end), trace::kNoBlock);
     send(std::move(event));
@@ -196,7 +196,7 @@ void KvCache::release(trace::RequestId request) {
                  [](BlockId block) { return block != trace::kNoBlock; });
   }
   for (std::uint32_t g = 0; g < group_count(); ++g) {
-    for (const BlockId block : events[g].blocks) pools_[groups_[g].pool].unpin(block);
+    pools_[groups_[g].pool].unpin(events[g].blocks);
     released.groups[g].table.clear();
     released.groups[g].published = 0;
   }

@@ -63,7 +63,7 @@ enum class Growth : std::uint8_t {
 
 class KvCache {
  public:
-  KvCache(const trace::EngineSettings& settings, EventSink sink);
+  KvCache(const trace::EngineSettings& settings, EventSink sink, PoolPolicy policy = {});
 
   // A request begins, holding nothing.
   void open(trace::RequestId request, const KeyScope& scope);
