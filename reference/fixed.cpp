@@ -2,11 +2,12 @@
 //
 // Errors. product() drops less than 8 units. A table entry of e^-x is a Taylor sum of 33 products
 // by a number below ln 2, each error shrunk by the next product: less than 8 / (1 - ln 2) + 33 < 60
-// units. The 12-term sum for x < 2^-8 stays below 10, the product of the two below 80; its argument
-// is off by at most 105 * 2^-120 < 2^-113 (ln 2 in 120 bits, 105 times), which is 2^14 units. So
-// e^x is off by less than 2^-112, and by half a unit of 2^-104 from rounding: below 0.51 * 2^-104.
-// A logarithm: table entry (256 additions of sums cut below 8 units each: 2^11 units), series (10
-// units), ln 2 in 120 bits up to 22 times (22 * 2^7 < 2^12 units): below 2^-114.
+// units. The series for x < 2^-16 is off by less than 10: what it leaves out is below 2^-124, and
+// its inner terms have an error of 3 * 2^-64, times x^4. So the product of the three is off by less
+// than 2^8 units; its argument by at most 105 * 2^-120 < 2^-113 (ln 2 in 120 bits, 105 times). In
+// all e^x is off by less than 2^-112, and by half a step of 2^-104 from rounding: below
+// 0.51 * 2^-104. A logarithm: table entry (256 additions of sums cut below 64 units each: 2^14
+// units), series (10 units), ln 2 in 120 bits up to 22 times (22 * 2^7 < 2^12 units): below 2^-112.
 #include "reference/fixed.h"
 
 #include <algorithm>
@@ -50,23 +51,37 @@ constexpr std::array<Word, kFactorials> inverse_factorials() {
 }
 constexpr std::array<Word, kFactorials> kInverseFactorials = inverse_factorials();
 
-// e^-x by its Taylor series up to x^terms, x < 1.
-constexpr Word exp_series(Word x, unsigned terms) {
-  Word sum = kInverseFactorials[terms];
-  for (unsigned n = terms; n-- > 0;) sum = kInverseFactorials[n] - product(x, sum);
+// e^-x by its Taylor series, x < 1.
+constexpr Word exp_series(Word x) {
+  Word sum = kInverseFactorials[kFactorials - 1];
+  for (unsigned n = kFactorials - 1; n-- > 0;) sum = kInverseFactorials[n] - product(x, sum);
   return sum;
 }
 
 constexpr int kTableBits = 8;
-constexpr std::size_t kExpTableSize = 179;               // 256 ln 2 = 177.4, and one to spare
-constexpr std::array<Word, kExpTableSize> exp_table() {  // e^-(j / 256)
-  std::array<Word, kExpTableSize> table{};
-  for (std::size_t j = 0; j < kExpTableSize; ++j) {
-    table[j] = exp_series(Word{j} << (kWordBits - kTableBits), kFactorials - 1);
-  }
+template <std::size_t kSize>
+constexpr std::array<Word, kSize> exp_table(int fraction_bits) {  // e^-(j / 2^fraction_bits)
+  std::array<Word, kSize> table{};
+  for (std::size_t j = 0; j < kSize; ++j)
+    table[j] = exp_series(Word{j} << (kWordBits - fraction_bits));
   return table;
 }
-constexpr std::array<Word, kExpTableSize> kExpTable = exp_table();
+// 256 ln 2 = 177.4, and one to spare.
+constexpr std::array<Word, 179> kExpTable = exp_table<179>(kTableBits);
+constexpr std::array<Word, 256> kFineExpTable = exp_table<256>(2 * kTableBits);
+
+// e^-x for x < 2^-16. From x^4 on words of 64 bits do.
+Word exp_small(Word x) {
+  const auto coefficient = [](unsigned n) {
+    return static_cast<std::uint64_t>(kInverseFactorials[n] >> (kWordBits - 64));
+  };
+  const auto short_x = static_cast<std::uint64_t>(x >> (kWordBits - 64));
+  const std::uint64_t fifth = coefficient(5) - high(Word{short_x} * coefficient(6));
+  const std::uint64_t fourth = coefficient(4) - high(Word{short_x} * fifth);
+  Word sum = Word{fourth} << (kWordBits - 64);
+  for (unsigned n = 4; n-- > 0;) sum = kInverseFactorials[n] - product(x, sum);
+  return sum;
+}
 
 // ln(1 + j / 256): each is the one before plus ln((256 + j) / (255 + j)) = 2 atanh(1 / (511 + 2
 // j)).
@@ -115,12 +130,14 @@ UnsignedFixed exp_fixed(Fixed x) {
   // Negated without overflow, whatever x is.
   const UnsignedFixed below = -static_cast<UnsignedFixed>(x);
   if (below >= kFixedOne * kLowestArgument) return 1;
-  // -x = n ln 2 + j / 256 + rest. Rounded down, n is right or one too small.
+  // -x = n ln 2 + j / 2^8 + k / 2^16 + rest. Rounded down, n is right or one too small.
   const auto n = static_cast<int>(Word{low(below >> 56)} * kInverseLn2 >> (48 + 60));
   const Word remainder = (below << (kLn2Bits - kFixedBits)) - kLn2 * static_cast<unsigned>(n);
-  const auto j = static_cast<std::size_t>(remainder >> (kLn2Bits - kTableBits));
-  const Word rest = (remainder - (Word{j} << (kLn2Bits - kTableBits))) << (kWordBits - kLn2Bits);
-  const Word fraction = product(kExpTable[j], exp_series(rest, 12));
+  const std::uint64_t head = low(remainder >> (kLn2Bits - 2 * kTableBits));
+  const Word rest = (remainder - (Word{head} << (kLn2Bits - 2 * kTableBits)))
+                    << (kWordBits - kLn2Bits);
+  const Word table = product(kExpTable[head >> kTableBits], kFineExpTable[head % 256]);
+  const Word fraction = product(table, exp_small(rest));
   const int shift = kWordBits - kFixedBits + n;
   if (shift >= 128) return 1;
   return std::max<UnsignedFixed>(1, round_shift(fraction, shift));

@@ -38,7 +38,8 @@ Distance distance(double logit, double largest, double temperature) {
 constexpr double kFar = -0x1p20;  // beyond it e^x is 0 by any measure
 
 Fixed fixed_distance(const Distance& x) {
-  return std::min<Fixed>(0, to_fixed(x.coarse) + to_fixed(x.fine));
+  const Fixed coarse = to_fixed(x.coarse);
+  return x.fine == 0 ? coarse : std::min<Fixed>(0, coarse + to_fixed(x.fine));
 }
 
 UnsignedFixed share_of(const Distance& x) {
@@ -129,18 +130,31 @@ void restrict_to_likely(const trace::SamplingParams& params, std::vector<Candida
     std::erase_if(candidates, [&](const Candidate& c) { return c.share < least; });
   }
   const bool limits_count = params.top_k > 0 && params.top_k < candidates.size();
-  if (!limits_count && params.top_p >= 1) return;
-  std::sort(candidates.begin(), candidates.end(), before);
-  if (limits_count) candidates.resize(params.top_k);
-  if (params.top_p < 1 && !candidates.empty()) {
+  if ((!limits_count && params.top_p >= 1) || candidates.empty()) return;
+  // A heap gives the likeliest first, as many as are wanted.
+  const auto after = [](const Candidate& a, const Candidate& b) { return before(b, a); };
+  std::make_heap(candidates.begin(), candidates.end(), after);
+  std::vector<Candidate> kept;
+  const auto keep_next = [&] {
+    std::pop_heap(candidates.begin(), candidates.end(), after);
+    kept.push_back(candidates.back());
+    candidates.pop_back();
+  };
+  if (limits_count) {
+    while (kept.size() < params.top_k) keep_next();
+    std::swap(kept, candidates);
+    kept.clear();
+    // Likeliest first is a heap too.
+  }
+  if (params.top_p < 1) {
     UnsignedFixed wanted = 0;
     if (params.top_p > 0) wanted = threshold_of(total_of(candidates), params.top_p);
-    std::size_t count = 0;
     UnsignedFixed sum = 0;
     do {
-      sum += candidates[count++].share;
-    } while (sum < wanted && count < candidates.size());
-    candidates.resize(count);
+      keep_next();
+      sum += kept.back().share;
+    } while (sum < wanted && !candidates.empty());
+    std::swap(kept, candidates);
   }
   std::sort(candidates.begin(), candidates.end(), by_id);
 }

@@ -22,7 +22,8 @@
 // If everything is masked all ids tie, and the lowest is the token, with no draw.
 //
 // Log-probabilities, over the logits before 1 (raw) or what is left after 7 (processed; greedy:
-// after 3): the exact value within 2^-100, rounded to the nearest double.
+// after 3): the exact value within n * 2^-104 (n ids that aren't masked), rounded to the nearest
+// double. Another side that rounds its sums differs in the last bits: compare with its own bound.
 #pragma once
 
 #include <array>
