@@ -75,8 +75,7 @@ base::Status launch_attention_prefill(const LaunchContext& context,
   // scale * log2(e), rounded once.
   const float scale_log2e =
       static_cast<float>(static_cast<double>(args.scale) * 1.4426950408889634074);
-  // key / page_size as a product: exact for key * page_size <= 2^32.
-  LS_CHECK(kv.page_size >= 2);
+  // key / page_size as a product: exact for key * page_size <= 2^32. Of one key: 2^32, which is 0.
   LS_CHECK(std::uint64_t{args.table_stride} * kv.page_size * kv.page_size <=
            (std::uint64_t{1} << 32));
   const std::uint32_t page_reciprocal =

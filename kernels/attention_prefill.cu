@@ -39,7 +39,7 @@ struct PrefillParameters {
   void* out;
   Format out_format;
   std::uint32_t table_stride, head_count, kv_head_count, head_size, page_size;
-  std::uint32_t page_reciprocal;  // ceil(2^32 / page_size)
+  std::uint32_t page_reciprocal;  // ceil(2^32 / page_size), mod 2^32: 0 for pages of one key
   std::uint32_t window;
   float scale_log2e;
 };
@@ -107,7 +107,9 @@ __device__ __forceinline__ void copy_cells(const PrefillParameters& p, const Blo
     const std::uint32_t n = i / S::kUnits, unit = i % S::kUnits;
     const std::uint32_t key = first_key + n;
     const std::uint32_t in_range = min(max(key, block.key_begin), block.key_end - 1);
-    const std::uint32_t page_index = __umulhi(in_range, p.page_reciprocal);  // in_range / page_size
+    // in_range / page_size
+    const std::uint32_t page_index =
+        p.page_reciprocal == 0 ? in_range : __umulhi(in_range, p.page_reciprocal);
     const std::uint32_t page = static_cast<std::uint32_t>(__ldg(pages + page_index));
     const std::uint32_t row = (page * p.kv_head_count + block.kv_head) * p.page_size +
                               (in_range - page_index * p.page_size);

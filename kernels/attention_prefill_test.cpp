@@ -343,6 +343,11 @@ TEST_P(AttentionPrefill, ChunksBatchAndPagesChangeNoBit) {
     const std::size_t width = std::size_t{shape.head_count} * shape.head_size;
     const std::vector<double> whole = run(device, shape, sequences, q, {{0, 0, length}});
     EXPECT_EQ(run(device, shape, sequences, q, {{0, 0, length}}, {.page_seed = 2}), whole);
+    AttentionShape paged = shape;
+    for (const std::uint32_t page_size : {1u, 2u, 64u}) {
+      paged.page_size = page_size;
+      EXPECT_EQ(run(device, paged, sequences, q, {{0, 0, length}}), whole) << paged.text();
+    }
     for (const std::uint32_t rows : {1u, 16u, 33u}) {
       std::vector<double> chunked;
       for (std::uint32_t first = 0; first < length; first += rows) {

@@ -48,7 +48,7 @@ void draw_prompts(Prng& prng, std::uint32_t vocab_size, RandomRun& run) {
 
 void draw_engine(Prng& prng, RandomRun& run) {
   trace::EngineSettings& engine = run.scenario.engine;
-  engine.block_size = pick(prng, std::array{2u, 3u, 5u, 8u, 16u, 32u, 64u});
+  engine.block_size = pick(prng, std::array{1u, 2u, 3u, 5u, 8u, 16u, 32u, 64u});
   engine.chunked_prefill_size = pick(prng, std::array{0u, 0u, 0u, 1u, 7u, 16u});
   engine.max_num_seqs = pick(prng, std::array{1u, 2u, 8u, 8u});
   run.command += " --block-size " + std::to_string(engine.block_size) + " --chunked-prefill-size " +
