@@ -1,8 +1,11 @@
 // batch_invariance: every row of every operation has the same bits alone, in the batch, and with
-// its prompt cut in chunks.
+// its prompt cut in chunks. What differs makes all that is computed from it differ: the first
+// operation that differs, in the order of computation, is the finding; the rest is counted.
 #include <fmt/format.h>
 
 #include <map>
+#include <optional>
+#include <set>
 #include <tuple>
 
 #include "oracles/findings.h"
@@ -51,22 +54,28 @@ class BatchInvariance : public Oracle {
   }
 
   void on_further_event(std::size_t run, const trace::Event& event) override {
-    const auto* row = std::get_if<trace::RowHashed>(&event);
-    if (!row) return;
-    further_.emplace_back(run, *row);
+    if (const auto* row = std::get_if<trace::RowHashed>(&event)) {
+      further_.push_back({run, *row, {}});
+    } else if (const auto* done = std::get_if<trace::OpCompleted>(&event)) {
+      // Its rows came just before.
+      for (auto it = further_.rbegin(); it != further_.rend() && !it->op; ++it) {
+        it->op = done->call.contract.op;
+      }
+    }
   }
 
   Verdict finish(const std::vector<Verdict>&) override {
     std::uint64_t checked = 0;
+    std::vector<const FurtherRow*> differing;
     if (declared_) {
-      for (const auto& [run, row] : further_) {
-        const std::uint32_t request = requests_[run][row.row.request.value];
-        const auto found = rows_.find(key(row, request));
+      for (const FurtherRow& each : further_) {
+        const auto found = rows_.find(key(each.row, request_of(each)));
         if (found == rows_.end()) continue;
         ++checked;
-        if (found->second != row.hash) report(row, request, run);
+        if (found->second != each.row.hash) differing.push_back(&each);
       }
     }
+    if (!differing.empty()) report(differing);
     Verdict verdict = verdict_of(law(), checked, "rows", findings_,
                                  declared_ ? "no further run" : "a contract does not promise it");
     if (verdict.kind == VerdictKind::Pass) {
@@ -76,21 +85,53 @@ class BatchInvariance : public Oracle {
   }
 
  private:
+  struct FurtherRow {
+    std::size_t run = 0;
+    trace::RowHashed row;
+    std::optional<trace::Op> op;  // that wrote it
+  };
+
+  std::uint32_t request_of(const FurtherRow& each) const {
+    return requests_[each.run][each.row.row.request.value];
+  }
   static RowKey key(const trace::RowHashed& row, std::uint32_t request) {
     return {request, row.row.position, row.layer.value, row.point};
   }
+  static std::string name_of(const FurtherRow& each) {
+    return std::string(each.op ? trace::name(*each.op) : trace::name(each.row.point));
+  }
 
-  void report(const trace::RowHashed& row, std::uint32_t request, std::size_t run) {
-    findings_.add(
-        fmt::format("batch_invariance.{}", trace::name(row.point)),
+  // Rows of a run come as they were computed: the first is where it began.
+  void report(const std::vector<const FurtherRow*>& differing) {
+    const FurtherRow& first = *differing.front();
+    const trace::RowHashed& row = first.row;
+    const std::uint32_t request = request_of(first);
+    bool is_new = false;
+    oracles::Finding& finding =
+        findings_.add(fmt::format("batch_invariance.{}", name_of(first)), is_new);
+    finding.message =
         fmt::format("layer {} {}, prompt {}, position {}: other bits {}", row.layer.value,
                     trace::name(row.point), request + 1, row.row.position,
-                    run + 1 < requests_.size() ? "alone" : "in chunks"),
-        {request, row.layer.value, std::string(trace::name(row.point)), row.row.position, {}});
+                    first.run + 1 < requests_.size() ? "alone" : "in chunks");
+    finding.where = {request, row.layer.value, name_of(first), row.row.position, {}};
+    finding.count = differing.size();
+    std::set<std::string> later;
+    std::set<std::size_t> runs;
+    for (const FurtherRow* each : differing) {
+      runs.insert(each->run);
+      if (name_of(*each) != name_of(first)) later.insert(name_of(*each));
+    }
+    finding.notes.push_back(fmt::format("extent     {} rows in {} of {} further runs",
+                                        differing.size(), runs.size(), requests_.size()));
+    if (later.empty()) return;
+    std::string names;
+    for (const std::string& name : later) names += (names.empty() ? "" : ", ") + name;
+    finding.notes.push_back(fmt::format("after it   {} other operation{}: {}", later.size(),
+                                        later.size() == 1 ? "" : "s", names));
   }
 
   std::map<RowKey, base::Hash128> rows_;
-  std::vector<std::pair<std::size_t, trace::RowHashed>> further_;
+  std::vector<FurtherRow> further_;
   std::vector<std::vector<std::uint32_t>>
       requests_;  // of each further run; the last is the chunked one
   bool declared_ = true;

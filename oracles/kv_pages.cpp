@@ -1,6 +1,6 @@
 // kv_pages: a shadow of the page pool. A page has one owner; a request writes only its own pages
 // and reads only cells that it wrote itself, each at the position it stands for; the pool's
-// counters add up after every step, and everything comes back.
+// counters add up after every step, and everything comes back (of a run that was not broken off).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -28,16 +28,22 @@ class KvPagesLaw : public Oracle {
       read_cells(*read);
     } else if (const auto* balance = std::get_if<trace::PoolBalance>(&event)) {
       compare(*balance);
+    } else if (std::holds_alternative<trace::DeviceReported>(event) ||
+               std::holds_alternative<trace::SubjectFailed>(event)) {
+      broken_off_ = true;
     }
   }
 
   Verdict finish(const std::vector<Verdict>&) override {
     for (const auto& [page, owner] : owners_) {
+      if (broken_off_) break;
       fail("not_returned", owner, {}, fmt::format("page {} never came back", page.value));
     }
     Verdict verdict = verdict_of(law(), checked_, "events", findings_, "no page was taken");
     verdict.where = fmt::format("{} of {} pages at most{}", most_used_, total_,
-                                owners_.empty() ? ", all returned" : "");
+                                owners_.empty() ? ", all returned"
+                                : broken_off_   ? ", the run was broken off"
+                                                : "");
     return verdict;
   }
 
@@ -122,6 +128,7 @@ class KvPagesLaw : public Oracle {
   FindingList findings_;
   std::uint64_t checked_ = 0;
   std::uint32_t most_used_ = 0, total_ = 0;
+  bool broken_off_ = false;
 };
 
 }  // namespace

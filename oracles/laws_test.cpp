@@ -173,6 +173,33 @@ TEST(BatchInvariance, OtherBitsAloneAreAFinding) {
   }
 }
 
+TEST(BatchInvariance, TheFirstOperationThatDiffersIsTheOneFinding) {
+  trace::Scenario scenario;
+  scenario.requests.resize(1);
+  std::unique_ptr<Oracle> law = batch_invariance();
+  ASSERT_EQ(law->further_runs(scenario).size(), 1u);
+  const auto operation = [](trace::Op op) {
+    trace::OpCompleted done = completed({1}, {1}, 0);
+    done.call.contract.op = op;
+    return done;
+  };
+  const trace::RowHashed attention{{{0}, 4}, {2}, TapPoint::Attn, {5, 6}};
+  const trace::RowHashed logits{{{0}, 4}, {0}, TapPoint::Logits, {7, 8}};
+  for (const trace::RowHashed& row : {attention, logits}) {
+    law->on_event(row);
+    trace::RowHashed other = row;
+    other.hash.low ^= 1;
+    law->on_further_event(0, other);
+    law->on_further_event(
+        0, operation(row.point == TapPoint::Attn ? trace::Op::AttentionDecode : trace::Op::Gemv));
+  }
+  const Verdict verdict = law->finish({});
+  ASSERT_EQ(verdict.findings.size(), 1u);
+  EXPECT_EQ(first_key(verdict), "batch_invariance.attention_decode");
+  EXPECT_EQ(verdict.findings.front().count, 2u);
+  EXPECT_EQ(verdict.findings.front().notes.back(), "after it   1 other operation: gemv");
+}
+
 // A request that takes page 7, writes positions 0 and 1 and reads them.
 std::vector<trace::Event> sound_pages() {
   return {trace::PagesTaken{{0}, {{7}}},
@@ -203,6 +230,14 @@ TEST(KvPages, EachMisuseHasItsKey) {
   EXPECT_EQ(with(4, trace::PoolBalance{8, 8, 0}), "kv_pages.balance");
   EXPECT_EQ(with(4, trace::PagesReturned{{1}, {{7}}}), "kv_pages.double_return");
   EXPECT_EQ(with(5, trace::PoolBalance{8, 7, 1}), "kv_pages.not_returned");
+}
+
+TEST(KvPages, OfARunThatWasBrokenOffNothingNeedsToComeBack) {
+  std::vector<trace::Event> events = sound_pages();
+  events.back() = trace::DeviceReported{"racecheck", "shared", "k", "a race", "k.cu:3", "", 1};
+  EXPECT_EQ(first_key(judge(kv_pages(), events)), "");
+  events.back() = trace::SubjectFailed{"engine/a.cpp", "f", "m"};
+  EXPECT_EQ(first_key(judge(kv_pages(), events)), "");
 }
 
 TEST(DeviceChecks, ADiagnosticIsAFindingAndNoCheckIsNotAPass) {
