@@ -177,6 +177,9 @@ struct RanRows {
   RequestId request;
   Position first_position = 0;
   std::vector<TokenId> tokens;
+  // Tokens that the last row may see, itself included: row i of n reads the cells of positions
+  // [0, sequence_length - n + i) that its group's mask leaves. Right: first_position + n.
+  std::uint32_t sequence_length = 0;
   // A group each.
   std::vector<std::vector<BlockId>> tables;      // as read: kNoBlock where given back
   std::vector<std::vector<std::int64_t>> slots;  // written per token; mamba: [block]
