@@ -1,5 +1,5 @@
-// Both functions reduce to a small interval and sum a Taylor series by Horner's rule; the leading
-// terms are added last, so that the result's error is one rounding and a little.
+// Both functions reduce to a small interval and sum a Taylor series; the leading terms are added
+// last, so that the result's error is one rounding and a little.
 #include "engine/sample/math.h"
 
 #include <array>
@@ -35,10 +35,14 @@ constexpr auto kInverseFactorials = [] {
 }();
 
 // (e^r - 1 - r) / r^2 for |r| <= 0.35. What is cut off is below 0.35^13 / 15! < 2^-59 of it.
+// Summed in a tree (Estrin), whose halves do not wait for each other.
 double exp_tail(double r) {
-  double sum = 0;
-  for (std::size_t i = kInverseFactorials.size(); i-- > 0;) sum = sum * r + kInverseFactorials[i];
-  return sum;
+  const auto& c = kInverseFactorials;
+  const double r2 = r * r, r4 = r2 * r2;
+  const double low = (c[0] + c[1] * r) + (c[2] + c[3] * r) * r2;
+  const double middle = (c[4] + c[5] * r) + (c[6] + c[7] * r) * r2;
+  const double high = (c[8] + c[9] * r) + (c[10] + c[11] * r) * r2 + c[12] * r4;
+  return low + (middle + high * r4) * r4;
 }
 
 // 2/3, 2/5 ... 2/25.

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/prng.h"
 #include "engine/sample/philox.h"
 #include "engine/sample/sample_case_test.h"
 
@@ -32,6 +33,28 @@ TEST(Sampler, GreedyTakesTheLowestIdOfATieAndMakesNoDraw) {
   EXPECT_EQ(got.token, 1u);
   EXPECT_FALSE(got.drawn);
   EXPECT_TRUE(got.logprobs.entries.empty());
+}
+
+TEST(Sampler, GreedyFindsTheFirstMaximumInRowsOfAnyLength) {
+  base::Prng prng(3);
+  for (std::size_t size = 1; size < 60; ++size) {
+    for (int repeat = 0; repeat < 40; ++repeat) {
+      std::vector<double> logits;
+      while (logits.size() < size) {
+        const std::uint64_t pick = prng.below(size + 2);
+        logits.push_back(pick == 0 ? kNan : pick == 1 ? kMasked : -static_cast<double>(pick));
+      }
+      double best = kMasked;
+      trace::TokenId token = 0;
+      for (trace::TokenId id = 0; id < size; ++id) {
+        if (logits[id] > best) {
+          best = logits[id];
+          token = id;
+        }
+      }
+      ASSERT_EQ(SampleCase(logits).run().token, token);
+    }
+  }
 }
 
 TEST(Sampler, GreedyIgnoresFilters) {
@@ -253,7 +276,7 @@ TEST(Sampler, MinPIsRelativeToTheLargestProbabilityAndComesFirst) {
 TEST(Sampler, DrawsAtThePositionOfTheNewToken) {
   SampleCase c({1, 1});
   c.params.temperature = 1;
-  c.seed = 7;
+  c.seed = 7 + (std::uint64_t{1} << 40);
   c.prompt = {0, 1, 0};
   c.output = {1};
   const Ids accepted = {0, 0};
@@ -261,7 +284,7 @@ TEST(Sampler, DrawsAtThePositionOfTheNewToken) {
   input.accepted = accepted;
   const SampledDraw got = sample(input);
   EXPECT_TRUE(got.drawn);
-  EXPECT_EQ(got.draw.address, (trace::DrawAddress{7, 6, trace::DrawPurpose::Sample, 0}));
+  EXPECT_EQ(got.draw.address, (trace::DrawAddress{c.seed, 6, trace::DrawPurpose::Sample, 0}));
   EXPECT_EQ(got.draw.u, uniform(got.draw.address));
   EXPECT_EQ(got.token, got.draw.u < 0.5 ? 0u : 1u);
 }
@@ -350,6 +373,17 @@ TEST(Logprobs, RawOnesDependOnNoParameter) {
   expected.erase(expected.begin());
   got.erase(got.begin());
   EXPECT_EQ(got, expected);
+}
+
+TEST(Logprobs, ATokenThatTheRowMaskedIsLeftOut) {
+  SampleCase c({kMasked, 1, 1});  // the only ids with a logit are masked by min_tokens: token 0
+  c.eos = {1, 2};
+  c.params.min_tokens = 1;
+  c.params.logprobs = 1;
+  const SampledDraw got = c.run();
+  EXPECT_EQ(got.token, 0u);
+  ASSERT_EQ(got.logprobs.entries.size(), 1u);
+  EXPECT_EQ(got.logprobs.entries[0].first, 1u);
 }
 
 TEST(Logprobs, ProcessedOnesAreOfWhatTheDrawChoosesFrom) {
