@@ -18,8 +18,8 @@
 #include "device/vgpu/exec/launch.h"
 #include "device/vgpu/exec/lower.h"
 #include "device/vgpu/exec/memory.h"
+#include "device/vgpu/exec/module_cache.h"
 #include "device/vgpu/generation/generation.h"
-#include "device/vgpu/ptx/parser.h"
 
 namespace lockstep::device {
 
@@ -61,11 +61,11 @@ std::uint64_t host_memory_bytes() {
              : std::uint64_t{1} << 32;
 }
 
-// A module's text, parsed, and its variables in device memory.
+// A module and its variables in device memory.
 struct LoadedModule {
-  ptx::Module module;
+  std::shared_ptr<exec::CachedModule> module;
   std::map<const ptx::Variable*, DevicePointer> variables;
-  std::map<std::string, std::unique_ptr<exec::Program>> programs;
+  std::map<std::string, std::shared_ptr<const exec::Program>> programs;
 };
 
 class VirtualDevice final : public Device {
@@ -173,7 +173,7 @@ base::Status VirtualDevice::require_range(DevicePointer address, std::uint64_t s
 }
 
 base::Status VirtualDevice::place_variables(LoadedModule& loaded) {
-  for (const ptx::Variable& variable : loaded.module.variables) {
+  for (const ptx::Variable& variable : loaded.module->parsed().variables) {
     if (variable.space != ptx::Space::Global && variable.space != ptx::Space::Const) continue;
     const DevicePointer address = memory_.allocate(variable.size_bytes, variable.name);
     if (address == 0) {
@@ -190,7 +190,7 @@ base::Status VirtualDevice::place_variables(LoadedModule& loaded) {
           std::find_if(loaded.variables.begin(), loaded.variables.end(),
                        [&](const auto& entry) { return entry.first->name == relocation.symbol; });
       if (symbol == loaded.variables.end()) {
-        return base::unsupported_error(loaded.module.name, variable->name,
+        return base::unsupported_error(loaded.module->parsed().name, variable->name,
                                        "the address of " + relocation.symbol + " is not known");
       }
       const std::uint64_t value =
@@ -226,10 +226,9 @@ base::Result<LoadedModule*> VirtualDevice::load_module(std::string_view text,
                                                        const std::string& name) {
   const auto key = std::pair(name, base::hash_bytes(std::as_bytes(std::span(text))).hex());
   if (const auto found = modules_.find(key); found != modules_.end()) return found->second.get();
-  LS_ASSIGN(ptx::Module module, ptx::parse(text, name));
-  LS_TRY(check_target(module));
   auto loaded = std::make_unique<LoadedModule>();
-  loaded->module = std::move(module);
+  LS_ASSIGN(loaded->module, exec::ModuleCache::of_process().find(text, name));
+  LS_TRY(check_target(loaded->module->parsed()));
   LS_TRY(place_variables(*loaded));
   return modules_.emplace(key, std::move(loaded)).first->second.get();
 }
@@ -240,8 +239,9 @@ base::Result<Kernel> VirtualDevice::load(std::string_view text, const std::strin
   if (const auto found = loaded->programs.find(entry); found != loaded->programs.end()) {
     return Kernel{found->second.get(), entry};
   }
-  const auto function = loaded->module.functions.find(entry);
-  if (function == loaded->module.functions.end() || !function->second.is_entry) {
+  const ptx::Module& module = loaded->module->parsed();
+  const auto function = module.functions.find(entry);
+  if (function == module.functions.end() || !function->second.is_entry) {
     return base::input_error(module_name, "has no entry \"" + entry + "\"");
   }
   exec::LowerOptions lower_options;
@@ -250,11 +250,16 @@ base::Result<Kernel> VirtualDevice::load(std::string_view text, const std::strin
       options_.memcheck || options_.initcheck || options_.racecheck || options_.synccheck;
   lower_options.approximation = options_.approximation;
   lower_options.sm = spec_.sm;
-  lower_options.global_address = [loaded](const ptx::Variable* variable) {
-    const auto found = loaded->variables.find(variable);
-    return found == loaded->variables.end() ? 0 : found->second;
-  };
-  LS_ASSIGN(auto program, exec::lower(loaded->module, function->second, lower_options));
+  std::shared_ptr<const exec::Program> program;
+  if (loaded->variables.empty()) {
+    LS_ASSIGN(program, loaded->module->program(function->second, lower_options));
+  } else {  // it knows where this device has them
+    lower_options.global_address = [loaded](const ptx::Variable* variable) {
+      const auto found = loaded->variables.find(variable);
+      return found == loaded->variables.end() ? 0 : found->second;
+    };
+    LS_ASSIGN(program, exec::lower(module, function->second, lower_options));
+  }
   const exec::Program* handle = program.get();
   loaded->programs.emplace(entry, std::move(program));
   return Kernel{handle, entry};
