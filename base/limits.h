@@ -21,6 +21,10 @@ struct Limits {
   // JSON of any kind
   std::uint64_t json_bytes = std::uint64_t{1} << 28;
   std::uint64_t json_depth = 64;
+  // .lstrace: of one frame, and of a file; both count bytes after decompression
+  std::uint64_t trace_frame_bytes = std::uint64_t{1} << 28;
+  std::uint64_t trace_bytes = std::uint64_t{1} << 30;
+  std::uint64_t trace_frames = 1 << 16;
   // PTX
   std::uint64_t ptx_bytes = std::uint64_t{1} << 28;
   std::uint64_t ptx_instructions = 1 << 24;
