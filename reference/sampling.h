@@ -21,9 +21,12 @@
 //
 // If everything is masked all ids tie, and the lowest is the token, with no draw.
 //
-// Log-probabilities, over the logits before 1 (raw) or what is left after 7 (processed; greedy:
-// after 3): the exact value within n * 2^-104 (n ids that aren't masked), rounded to the nearest
-// double. Another side that rounds its sums differs in the last bits: compare with its own bound.
+// Log-probabilities y, over the logits before 1 (raw) or what is left after 7 (processed; greedy:
+// after 3): the exact value within n * 2^-104 (n ids), rounded to the nearest double. A side that
+// works in double differs by less than (n + 80 + 4 |y|) * 2^-53: with x = (l - max l) / T off by
+// 2^-52 |x|, shares off by 1 ulp more, added one by one, their sum W is off by n + 1 + 28 times
+// 2^-53 of itself (the mean of |x| is at most the entropy, below 14); log W < 14 by an ulp, 16 such
+// steps; x, at most |y| + 14, by 28 + 2 |y|; each side rounds y once.
 #pragma once
 
 #include <array>
