@@ -173,6 +173,8 @@ std::optional<trace::RequestId> ServingEngine::fork(trace::RequestId parent_id,
   child.id = trace::RequestId{next_life_++};
   child.admitted = true;
   child.counts.emitted = child.emitted();
+  child.inherited_launches = parent.inherited_launches;
+  for (const Flight& flight : parent.flights) child.inherited_launches.push_back(flight.launch);
   const trace::RequestId id = child.id;
   TextStream& stream = streams_[id];
   for (std::uint32_t i = child.prompt_count; i < child.known(); ++i) {
@@ -247,8 +249,7 @@ std::optional<trace::LaunchIndex> ServingEngine::step_forced(const ForcedRows& r
   return made;
 }
 
-// All blocks that the launch may read or write: those in its requests' tables, and what its copies
-// read.
+// All blocks that the launch may read or write, but for what its copies read.
 LaunchRecord ServingEngine::record(const Step& step, trace::Tick tick) const {
   LaunchRecord record;
   record.made = tick;
@@ -260,8 +261,14 @@ LaunchRecord ServingEngine::record(const Step& step, trace::Tick tick) const {
       }
     }
   }
-  for (const CopyOp& copy : step.ops.copies) record.uses.emplace_back(copy.pool, copy.source);
   return record;
+}
+
+// What the step's copies read: in use since they were planned.
+static std::vector<std::pair<std::uint32_t, BlockId>> copy_sources(const Step& step) {
+  std::vector<std::pair<std::uint32_t, BlockId>> sources;
+  for (const CopyOp& copy : step.ops.copies) sources.emplace_back(copy.pool, copy.source);
+  return sources;
 }
 
 std::optional<trace::LaunchIndex> ServingEngine::launch(Step step, trace::Tick tick) {
@@ -283,6 +290,8 @@ std::optional<trace::LaunchIndex> ServingEngine::launch(Step step, trace::Tick t
   LaunchBuffers& buffers = *buffers_[static_cast<std::size_t>(buffer - buffer_of_.begin())];
   fill(buffers, step, schedule_, cache_, settings_);
   cache_.begin_use(launched.uses);
+  const auto sources = copy_sources(step);
+  launched.uses.insert(launched.uses.end(), sources.begin(), sources.end());
   sink_(trace::LaunchMade{step.launch, tick, step.padded_to, launched.requests});
   router_.made(step.launch, std::move(launched));
   executor_.enqueue(buffers, step.ops);
@@ -291,6 +300,9 @@ std::optional<trace::LaunchIndex> ServingEngine::launch(Step step, trace::Tick t
 
 // The launch was never made: its requests end with an error; nothing of theirs was published.
 void ServingEngine::fail_launch(const Step& step, std::string_view what, trace::Tick tick) {
+  sink_(trace::LaunchFailed{step.launch, tick});
+  --schedule_.next_launch;
+  cache_.end_use(copy_sources(step));
   for (const PlannedSequence& planned : step.sequences) {
     Life& life = schedule_.life(planned.request);
     if (planned.samples) {
@@ -378,7 +390,13 @@ void ServingEngine::settle(Life& life, const Flight& flight, std::uint32_t rejec
   life.computed -= rejected;
   const std::uint32_t launch_end = flight.first + flight.count;
   const std::uint32_t certain = std::min(launch_end - rejected, life.known());
-  cache_.commit(life.id, std::span(life.tokens).first(certain), launch_end);
+  // A fork's first cells may be its parent's, of launches that are still in flight: nothing of its
+  // own is published before those have come back.
+  std::erase_if(life.inherited_launches,
+                [this](trace::LaunchIndex launch) { return !router_.is_in_flight(launch); });
+  if (life.inherited_launches.empty()) {
+    cache_.commit(life.id, std::span(life.tokens).first(certain), launch_end);
+  }
   cache_.trim(life.id, launch_end - rejected);
 }
 
@@ -387,6 +405,13 @@ void ServingEngine::settle(Life& life, const Flight& flight, std::uint32_t rejec
 void ServingEngine::give_up_launches(trace::Tick tick, bool memory_lost) {
   sink_(trace::DeviceReset{tick, memory_lost});
   executor_.reset(memory_lost);
+  const auto waits_for_parent = [this](trace::LaunchIndex launch) {
+    return router_.is_in_flight(launch);
+  };
+  std::vector<trace::RequestId> orphans;  // forks of cells that may never be written
+  for (const auto& [id, life] : schedule_.lives) {
+    if (std::ranges::any_of(life.inherited_launches, waits_for_parent)) orphans.push_back(id);
+  }
   for (const auto& [launch, record] : router_.give_up()) cache_.end_use(record.uses);
   for (auto& holder : buffer_of_) holder.reset();
   if (memory_lost) cache_.reset_prefix_cache();
@@ -398,7 +423,8 @@ void ServingEngine::give_up_launches(trace::Tick tick, bool memory_lost) {
     }
     life.flights.clear();
     life.pending = 0;
-    if (life.phase == LifePhase::Running && (had_flights || memory_lost)) {
+    const bool orphan = std::ranges::find(orphans, id) != orphans.end();
+    if (life.phase == LifePhase::Running && (had_flights || orphan || memory_lost)) {
       engine::preempt(plan, id);
     }
   }

@@ -172,6 +172,11 @@ struct LaunchMade {
   std::uint32_t padded_to = 0;
   std::vector<RequestId> requests;
 };
+// A planned launch could not be made: it has no ordinal, and the next one gets this.
+struct LaunchFailed {
+  LaunchIndex launch;
+  Tick tick = 0;
+};
 // One request's rows of a launch as the executor ran them, from the buffers it read.
 struct RanRows {
   RequestId request;
@@ -240,13 +245,13 @@ struct RunEnded {
   std::vector<RequestId> live;  // at max_ticks
 };
 
-using Event =
-    std::variant<RequestAdmitted, RequestRefused, RequestFinished, PagesTaken, PagesReturned,
-                 PoolBalance, CellWritten, CellsRead, OpCompleted, RowHashed, TokenSampled,
-                 TokenReferenced, DeviceReported, DeviceCounted, SubjectFailed, LifeBegan,
-                 LifeAborted, LifeEnded, BlocksTaken, BlocksHit, BlocksShared, BlocksReleased,
-                 BlockReplaced, BlockPublished, KeyDropped, PoolCounted, AllocationRefused,
-                 LaunchMade, LaunchRan, CopyRan, LaunchCompleted, TokensAccepted, RequestPreempted,
-                 DeviceReset, CellsFlipped, RequestTouched, LifeReferenced, RunEnded>;
+using Event = std::variant<RequestAdmitted, RequestRefused, RequestFinished, PagesTaken,
+                           PagesReturned, PoolBalance, CellWritten, CellsRead, OpCompleted,
+                           RowHashed, TokenSampled, TokenReferenced, DeviceReported, DeviceCounted,
+                           SubjectFailed, LifeBegan, LifeAborted, LifeEnded, BlocksTaken, BlocksHit,
+                           BlocksShared, BlocksReleased, BlockReplaced, BlockPublished, KeyDropped,
+                           PoolCounted, AllocationRefused, LaunchMade, LaunchFailed, LaunchRan,
+                           CopyRan, LaunchCompleted, TokensAccepted, RequestPreempted, DeviceReset,
+                           CellsFlipped, RequestTouched, LifeReferenced, RunEnded>;
 
 }  // namespace lockstep::trace

@@ -28,6 +28,7 @@ class Router {
   // All that is in flight is over: their records, oldest first.
   std::vector<std::pair<trace::LaunchIndex, LaunchRecord>> give_up();
 
+  bool is_in_flight(trace::LaunchIndex launch) const { return records_.contains(launch); }
   std::uint32_t in_flight() const { return static_cast<std::uint32_t>(records_.size()); }
   // Tick at which the oldest launch in flight was made.
   std::optional<trace::Tick> oldest() const;

@@ -10,10 +10,9 @@ namespace {
 // The token at a position: known, or in the future slot of the launch that samples it. Launches in
 // flight sample consecutive positions from the first unknown one on.
 TokenInput token_at(const Life& life, const PlannedSequence& planned, std::uint32_t position) {
-  const std::uint32_t in_sequence = position - planned.first;
-  const auto draft_count = static_cast<std::uint32_t>(planned.drafts.size());
-  const std::uint32_t draft_begin = planned.count - draft_count;
-  if (in_sequence >= draft_begin) return planned.drafts[in_sequence - draft_begin];
+  const std::uint32_t first_draft =
+      planned.first + planned.count - static_cast<std::uint32_t>(planned.drafts.size());
+  if (position >= first_draft) return planned.drafts[position - first_draft];
   if (position < life.known()) return life.tokens[position];
   std::uint32_t unknown = position - life.known();
   for (const Flight& flight : life.flights) {

@@ -71,6 +71,14 @@ base::Result<std::vector<LaunchOutput>> LedgerExecutor::run(trace::Tick tick) {
 }
 
 void LedgerExecutor::run_ops(const CacheOps& ops) {
+  for (const CopyOp& copy : ops.copies) {
+    Pool& pool = pools_[copy.pool];
+    const auto begin = [&](BlockId block) {
+      return pool.words.begin() + static_cast<std::ptrdiff_t>(block.value) * pool.stride;
+    };
+    std::copy_n(begin(copy.source), pool.stride, begin(copy.destination));
+    sink_(trace::CopyRan{copy.pool, copy.source, copy.destination});
+  }
   for (const FillOp& fill : ops.fills) {
     if (settings_.fill_new_blocks == trace::BlockFill::None) continue;
     Pool& pool = pools_[fill.pool];
@@ -81,14 +89,6 @@ void LedgerExecutor::run_ops(const CacheOps& ops) {
                                   : poison(fill.pool, fill.block.value, i);
     }
     sink_(trace::CopyRan{fill.pool, trace::kNoBlock, fill.block});
-  }
-  for (const CopyOp& copy : ops.copies) {
-    Pool& pool = pools_[copy.pool];
-    const auto begin = [&](BlockId block) {
-      return pool.words.begin() + static_cast<std::ptrdiff_t>(block.value) * pool.stride;
-    };
-    std::copy_n(begin(copy.source), pool.stride, begin(copy.destination));
-    sink_(trace::CopyRan{copy.pool, copy.source, copy.destination});
   }
 }
 

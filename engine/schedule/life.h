@@ -53,6 +53,8 @@ struct Life {
   std::uint32_t pending = 0;   // tokens that launches in flight will give: placeholders
   std::uint32_t epoch = 0;     // preemptions and resets so far: cells of an earlier epoch are gone
   std::deque<Flight> flights;  // in launch order
+  // A fork's: launches of the parent that were in flight at the fork and write cells it shares.
+  std::vector<trace::LaunchIndex> inherited_launches;
   trace::Counts counts;
   std::string text;           // of the outputs, as far as it is certain
   std::string finish_reason;  // Ended

@@ -108,7 +108,17 @@ Growth grow(PlanContext& context, const Life& life, std::uint32_t first, std::ui
       return context.fault(trace::FailPoint::BlockAlloc, pool, std::span(&id, 1));
     };
   }
-  return context.cache.reserve(life.id, first, first + count, step.launch, fault, step.ops);
+  const std::size_t copies_before = step.ops.copies.size();
+  const Growth growth =
+      context.cache.reserve(life.id, first, first + count, step.launch, fault, step.ops);
+  // What a copy reads stays as it is until the launch has run, even if its last holder gives it back
+  // before the step is made.
+  for (std::size_t i = copies_before; i < step.ops.copies.size(); ++i) {
+    const std::pair<std::uint32_t, BlockId> source{step.ops.copies[i].pool,
+                                                   step.ops.copies[i].source};
+    context.cache.begin_use(std::span(&source, 1));
+  }
+  return growth;
 }
 
 // What running through the running requests came to.
@@ -281,6 +291,7 @@ void preempt(PlanContext& context, trace::RequestId id) {
   context.sink(trace::RequestPreempted{id, context.tick});
   context.cache.release(id);
   life.computed = 0;
+  life.inherited_launches.clear();
   ++life.epoch;
   ++life.counts.preemptions;
   life.preempted = true;

@@ -28,24 +28,26 @@ bool Faults::fails(trace::FailPoint what, std::uint32_t pool,
     armed.result->reason.clear();
   }
   if (fails) {
-    for (const trace::RequestId request : who) touch(request, "fail");
+    for (const trace::RequestId request : who) {
+      if (failed_.insert(request).second) sink_(trace::RequestTouched{request, "fail"});
+    }
   }
   return fails;
 }
 
-void Faults::touch(trace::RequestId request, const char* fault) {
-  if (touched_.insert(request).second) sink_(trace::RequestTouched{request, fault});
+void Faults::touch_flipped(trace::RequestId request) {
+  if (flipped_.insert(request).second) sink_(trace::RequestTouched{request, "flip"});
 }
 
 void Faults::flipped(std::uint32_t pool, trace::BlockId block) {
   tainted_.insert({pool, block});
   sink_(trace::CellsFlipped{pool, block});
-  for (const trace::RequestId request : holders_[{pool, block}]) touch(request, "flip");
+  for (const trace::RequestId request : holders_[{pool, block}]) touch_flipped(request);
   // What a holder has written since its table named the block is tainted with it; so is, simply,
   // all that it holds.
   for (const auto& [held, requests] : holders_) {
     for (const trace::RequestId request : requests) {
-      if (touched_.contains(request)) tainted_.insert(held);
+      if (flipped_.contains(request)) tainted_.insert(held);
     }
   }
 }
@@ -57,9 +59,9 @@ void Faults::hold(trace::RequestId request, std::uint32_t pool,
     const Block named{pool, block};
     holders_[named].insert(request);
     if (handed_out) tainted_.erase(named);
-    if (tainted_.contains(named)) touch(request, "flip");
+    if (tainted_.contains(named)) touch_flipped(request);
   }
-  if (!touched_.contains(request) || tainted_.empty()) return;
+  if (!flipped_.contains(request) || tainted_.empty()) return;
   for (const trace::BlockId block : blocks) {
     if (block != trace::kNoBlock) tainted_.insert({pool, block});
   }

@@ -41,14 +41,14 @@ class Faults {
   void hold(trace::RequestId request, std::uint32_t pool, std::span<const trace::BlockId> blocks,
             bool handed_out);
   void let_go(trace::RequestId request, std::uint32_t pool, std::span<const trace::BlockId> blocks);
-  void touch(trace::RequestId request, const char* fault);
+  void touch_flipped(trace::RequestId request);
 
   EventSink sink_;
   bool follows_blocks_;  // only where a block may be flipped
   std::vector<Armed> armed_;
   std::map<Block, std::set<trace::RequestId>> holders_;
   std::set<Block> tainted_;
-  std::set<trace::RequestId> touched_;
+  std::set<trace::RequestId> failed_, flipped_;  // touched by a failed call; by flipped bits
 };
 
 }  // namespace lockstep::harness
