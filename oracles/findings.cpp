@@ -41,4 +41,14 @@ Verdict verdict_of(std::string_view law, std::uint64_t checked, std::string unit
   return verdict;
 }
 
+const Finding* earliest_finding(const std::vector<Verdict>& verdicts) {
+  const Finding* earliest = nullptr;
+  for (const Verdict& verdict : verdicts) {
+    for (const Finding& finding : verdict.findings) {
+      if (earliest == nullptr || finding.event_index < earliest->event_index) earliest = &finding;
+    }
+  }
+  return earliest;
+}
+
 }  // namespace lockstep::oracles

@@ -27,4 +27,8 @@ class FindingList {
 Verdict verdict_of(std::string_view law, std::uint64_t checked, std::string unit,
                    FindingList& findings, std::string reason_if_none);
 
+// The finding that a run's events show first (the earlier law, where two show at one event), or
+// null.
+const Finding* earliest_finding(const std::vector<Verdict>& verdicts);
+
 }  // namespace lockstep::oracles

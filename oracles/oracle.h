@@ -38,6 +38,10 @@ class Oracle {
 // All laws of `lockstep run`, in the order of the report.
 std::vector<std::unique_ptr<Oracle>> all();
 
+// Laws of a run on the serving core (docs/scenario.md), in the order of the report: those that look
+// at causes before those that look at results.
+std::vector<std::unique_ptr<Oracle>> serving_laws(const trace::Scenario& scenario);
+
 // One constructor a law; oracles/<law>.cpp.
 std::unique_ptr<Oracle> op_bounds();
 std::unique_ptr<Oracle> links();
@@ -47,5 +51,15 @@ std::unique_ptr<Oracle> batch_invariance();
 std::unique_ptr<Oracle> kv_pages();
 std::unique_ptr<Oracle> device_checks();
 std::unique_ptr<Oracle> subject_checks();
+using ScenarioPointer = std::shared_ptr<const trace::Scenario>;
+std::unique_ptr<Oracle> ownership(ScenarioPointer scenario);
+std::unique_ptr<Oracle> one_writer(ScenarioPointer scenario);
+std::unique_ptr<Oracle> reads(ScenarioPointer scenario);
+std::unique_ptr<Oracle> pad_rows(ScenarioPointer scenario);
+std::unique_ptr<Oracle> refusals(ScenarioPointer scenario);
+std::unique_ptr<Oracle> cancellation(ScenarioPointer scenario);
+std::unique_ptr<Oracle> counts(ScenarioPointer scenario);
+std::unique_ptr<Oracle> serving_identity(ScenarioPointer scenario);  // law token_identity
+std::unique_ptr<Oracle> liveness(ScenarioPointer scenario);
 
 }  // namespace lockstep::oracles

@@ -29,6 +29,9 @@ struct Finding {
   std::vector<std::string> notes;  // further lines: "before it ...", "extent ..."
   // The first operation that is wrong, with its operands; null for laws about other things.
   std::shared_ptr<const trace::OpCompleted> operation;
+  // Serving laws: ordinal in the run's event stream of the event that showed it. The finding of the
+  // smallest one, over all laws, is the first; later ones are usually its consequences.
+  std::uint64_t event_index = 0;
 };
 
 enum class VerdictKind : std::uint8_t { Pass, Finding, NotApplicable };
