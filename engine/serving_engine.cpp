@@ -86,10 +86,10 @@ void ServingEngine::begin(Life& life, const std::string& key, const std::string&
 }
 
 trace::RequestId ServingEngine::submit(Submission submission, trace::Tick tick) {
-  const trace::RequestId id{next_life_++};
+  const trace::RequestId id{static_cast<std::uint32_t>(schedule_.lives.size())};
   std::string message;
   std::string code = refusal(submission, message);
-  Life& life = schedule_.lives[id];
+  Life& life = schedule_.lives.emplace_back();
   life.id = id;
   life.tokens = submission.spec.prompt;
   life.prompt_count = static_cast<std::uint32_t>(life.tokens.size());
@@ -170,7 +170,7 @@ std::optional<trace::RequestId> ServingEngine::fork(trace::RequestId parent_id,
   auto submission = std::make_shared<Submission>(*parent.submission);
   submission->spec.key = submission->spec.id = key;
   child.submission = std::move(submission);
-  child.id = trace::RequestId{next_life_++};
+  child.id = trace::RequestId{static_cast<std::uint32_t>(schedule_.lives.size())};
   child.admitted = true;
   child.counts.emitted = child.emitted();
   child.inherited_launches = parent.inherited_launches;
@@ -180,7 +180,7 @@ std::optional<trace::RequestId> ServingEngine::fork(trace::RequestId parent_id,
   for (std::uint32_t i = child.prompt_count; i < child.known(); ++i) {
     child.text += stream.push(child.tokens[i]);
   }
-  Life& life = schedule_.lives[id] = std::move(child);
+  Life& life = schedule_.lives.emplace_back(std::move(child));
   begin(life, key, key, parent_id, tick);
   cache_.fork(parent_id, id, life.computed);
   start_running(schedule_, id, settings_);
@@ -409,23 +409,23 @@ void ServingEngine::give_up_launches(trace::Tick tick, bool memory_lost) {
     return router_.is_in_flight(launch);
   };
   std::vector<trace::RequestId> orphans;  // forks of cells that may never be written
-  for (const auto& [id, life] : schedule_.lives) {
-    if (std::ranges::any_of(life.inherited_launches, waits_for_parent)) orphans.push_back(id);
+  for (const Life& life : schedule_.lives) {
+    if (std::ranges::any_of(life.inherited_launches, waits_for_parent)) orphans.push_back(life.id);
   }
   for (const auto& [launch, record] : router_.give_up()) cache_.end_use(record.uses);
   for (auto& holder : buffer_of_) holder.reset();
   if (memory_lost) cache_.reset_prefix_cache();
   PlanContext plan = context(tick);
-  for (auto& [id, life] : schedule_.lives) {
+  for (Life& life : schedule_.lives) {
     const bool had_flights = !life.flights.empty();
     for (const Flight& flight : life.flights) {
       if (flight.samples) schedule_.futures.put_back(flight.future_slot);
     }
     life.flights.clear();
     life.pending = 0;
-    const bool orphan = std::ranges::find(orphans, id) != orphans.end();
+    const bool orphan = std::ranges::find(orphans, life.id) != orphans.end();
     if (life.phase == LifePhase::Running && (had_flights || orphan || memory_lost)) {
-      engine::preempt(plan, id);
+      engine::preempt(plan, life.id);
     }
   }
 }

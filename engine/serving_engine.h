@@ -100,7 +100,6 @@ class ServingEngine {
   // back.
   std::vector<std::unique_ptr<LaunchBuffers>> buffers_;
   std::vector<std::optional<trace::LaunchIndex>> buffer_of_;
-  std::uint32_t next_life_ = 0;
 };
 
 }  // namespace lockstep::engine

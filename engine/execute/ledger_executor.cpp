@@ -8,6 +8,8 @@
 namespace lockstep::engine {
 namespace {
 
+constexpr std::uint64_t kNoMedia = 0;
+
 // Words that nobody wrote: arbitrary, but the same in every run, and no word a right run sees.
 std::uint64_t poison(std::uint64_t pool, std::uint64_t block, std::uint64_t offset) {
   return mix(0x706f69736f6e, pool, block, offset);
@@ -22,7 +24,6 @@ std::uint32_t payload_words(const trace::GroupSpec& group) {
 
 // One sequence of the launch that runs: its rows, and for each group what has been summed so far.
 struct LedgerExecutor::Sequence {
-  std::uint32_t index = 0;
   std::uint32_t first_row = 0, row_count = 0;
   std::uint32_t keys_before = 0;  // cells before the first row: sequence_length - row_count
   std::vector<std::span<const BlockId>> tables;    // [group]
@@ -152,11 +153,66 @@ std::uint64_t convolution(const std::vector<std::uint64_t>& recent) {
 
 }  // namespace
 
-void LedgerExecutor::run_sequence(const LaunchBuffers& buffers, std::uint32_t index,
-                                  trace::RanRows& ran) {
-  const auto group_count = static_cast<std::uint32_t>(settings_.groups.size());
-  Sequence sequence;
-  sequence.index = index;
+// What each group has read before the sequence's first row.
+void LedgerExecutor::begin_group(Sequence& sequence, std::uint32_t g) {
+  const trace::GroupSpec& group = settings_.groups[g];
+  const std::uint32_t keys = sequence.keys_before;
+  if (group.type != trace::GroupType::Mamba) {
+    sequence.sums[g] = sum_cells(sequence, g, window_begin(group, keys), keys);
+    return;
+  }
+  if (keys == 0) return;
+  const std::uint32_t last = (keys - 1) / group.block_size;
+  const std::span<const BlockId> table = sequence.tables[g];
+  const bool held = last < table.size() && table[last] != trace::kNoBlock;
+  const auto state = [&](std::uint32_t d) {
+    return held ? *word(g, table[last], d) : poison(~0u, g, d);
+  };
+  sequence.sums[g] = state(0);
+  const std::uint32_t recent = std::min(group.conv_width - 1, keys);
+  for (std::uint32_t d = 1; d <= recent; ++d) sequence.recent[g].push_back(state(d));
+}
+
+// What the group lets row `i` read.
+std::uint64_t LedgerExecutor::read_group(Sequence& sequence, std::uint32_t g, std::uint32_t i) {
+  const trace::GroupSpec& group = settings_.groups[g];
+  if (group.type == trace::GroupType::Mamba) {
+    return sequence.sums[g] + convolution(sequence.recent[g]);
+  }
+  if (i > 0) {  // the cell before joins, the one that left the window goes
+    const std::uint32_t keys = sequence.keys_before + i;
+    sequence.sums[g] += read_cell(sequence, g, keys - 1);
+    const std::uint32_t begin = window_begin(group, keys);
+    if (begin > window_begin(group, keys - 1)) {
+      sequence.sums[g] -= read_cell(sequence, g, begin - 1);
+    }
+  }
+  return sequence.sums[g];
+}
+
+// The row's cell, where its slot says.
+void LedgerExecutor::write_group(Sequence& sequence, std::uint32_t g, std::uint64_t cell,
+                                 std::int64_t slot) {
+  const trace::GroupSpec& group = settings_.groups[g];
+  if (group.type != trace::GroupType::Mamba) {
+    if (slot == kNoSlot) return;
+    *word(g, BlockId{static_cast<std::uint32_t>(slot / group.block_size)},
+          static_cast<std::uint32_t>(slot % group.block_size)) = cell;
+    return;
+  }
+  sequence.sums[g] = mix(5, sequence.sums[g], cell);
+  std::vector<std::uint64_t>& recent = sequence.recent[g];
+  recent.insert(recent.begin(), cell);
+  if (recent.size() >= group.conv_width) recent.pop_back();
+  if (slot == kNoSlot) return;
+  const BlockId block{static_cast<std::uint32_t>(slot)};
+  *word(g, block, 0) = sequence.sums[g];
+  for (std::uint32_t d = 1; d <= recent.size(); ++d) *word(g, block, d) = recent[d - 1];
+}
+
+void LedgerExecutor::begin_sequence(const LaunchBuffers& buffers, std::uint32_t index,
+                                    Sequence& sequence, trace::RanRows& ran) {
+  const std::size_t group_count = settings_.groups.size();
   sequence.first_row = buffers.query_start[index];
   sequence.row_count = buffers.query_start[index + 1] - sequence.first_row;
   LS_CHECK(buffers.sequence_length[index] >= sequence.row_count);
@@ -168,69 +224,31 @@ void LedgerExecutor::run_sequence(const LaunchBuffers& buffers, std::uint32_t in
     sequence.tables.push_back(
         std::span(buffers.tables[g]).subspan(begin, buffers.table_start[g][index + 1] - begin));
     ran.tables.emplace_back(sequence.tables[g].begin(), sequence.tables[g].end());
-    const trace::GroupSpec& group = settings_.groups[g];
-    if (group.type != trace::GroupType::Mamba) {
-      sequence.sums[g] =
-          sum_cells(sequence, g, window_begin(group, sequence.keys_before), sequence.keys_before);
-    } else if (sequence.keys_before > 0) {
-      const std::uint32_t last = (sequence.keys_before - 1) / group.block_size;
-      const bool held =
-          last < sequence.tables[g].size() && sequence.tables[g][last] != trace::kNoBlock;
-      const BlockId block = held ? sequence.tables[g][last] : trace::kNoBlock;
-      const std::uint32_t recent = std::min(group.conv_width - 1, sequence.keys_before);
-      sequence.sums[g] = held ? *word(g, block, 0) : poison(~0u, g, last);
-      for (std::uint32_t d = 1; d <= recent; ++d) {
-        sequence.recent[g].push_back(held ? *word(g, block, d) : poison(~0u, g, d));
-      }
-    }
+    begin_group(sequence, g);
   }
   ran.slots.resize(group_count);
   ran.request = buffers.requests[index];
   ran.first_position = static_cast<trace::Position>(buffers.positions[sequence.first_row]);
   ran.sequence_length = buffers.sequence_length[index];
+}
+
+void LedgerExecutor::run_sequence(const LaunchBuffers& buffers, std::uint32_t index,
+                                  trace::RanRows& ran) {
+  Sequence sequence;
+  begin_sequence(buffers, index, sequence, ran);
+  const auto group_count = static_cast<std::uint32_t>(settings_.groups.size());
   for (std::uint32_t i = 0; i < sequence.row_count; ++i) {
     const std::uint32_t row = sequence.first_row + i;
-    const std::uint32_t keys = sequence.keys_before + i;
     const trace::TokenId token = resolve(buffers.tokens[row]);
     ran.tokens.push_back(token);
-    const std::uint64_t x =
-        mix(1, model_.seed, buffers.adapter_weights[index], token, buffers.positions[row], 0);
-    std::uint64_t v = mix(3, x);
-    for (std::uint32_t g = 0; g < group_count; ++g) {
-      const trace::GroupSpec& group = settings_.groups[g];
-      if (group.type == trace::GroupType::Mamba) {
-        v = mix_in(v, sequence.sums[g] + convolution(sequence.recent[g]));
-        continue;
-      }
-      if (i > 0) {  // the cell before joins, the one that left the window goes
-        sequence.sums[g] += read_cell(sequence, g, keys - 1);
-        const std::uint32_t begin = window_begin(group, keys);
-        if (begin > window_begin(group, keys - 1)) {
-          sequence.sums[g] -= read_cell(sequence, g, begin - 1);
-        }
-      }
-      v = mix_in(v, sequence.sums[g]);
-    }
+    std::uint64_t v = mix(3, mix(1, model_.seed, buffers.adapter_weights[index], token,
+                                 buffers.positions[row], kNoMedia));
+    for (std::uint32_t g = 0; g < group_count; ++g) v = mix_in(v, read_group(sequence, g, i));
     row_values_[row] = v;
     for (std::uint32_t g = 0; g < group_count; ++g) {
-      const trace::GroupSpec& group = settings_.groups[g];
-      const std::uint64_t cell = mix(4, g, v);
       const std::int64_t slot = buffers.slots[g][row];
-      if (group.type == trace::GroupType::Mamba) {
-        sequence.sums[g] = mix(5, sequence.sums[g], cell);
-        std::vector<std::uint64_t>& recent = sequence.recent[g];
-        recent.insert(recent.begin(), cell);
-        if (recent.size() >= group.conv_width) recent.pop_back();
-        if (slot == kNoSlot) continue;
-        const BlockId block{static_cast<std::uint32_t>(slot)};
-        *word(g, block, 0) = sequence.sums[g];
-        for (std::uint32_t d = 1; d <= recent.size(); ++d) *word(g, block, d) = recent[d - 1];
-      } else {
-        if (slot == kNoSlot) continue;
-        *word(g, BlockId{static_cast<std::uint32_t>(slot / group.block_size)},
-              static_cast<std::uint32_t>(slot % group.block_size)) = cell;
-      }
-      ran.slots[g].push_back(slot);
+      write_group(sequence, g, mix(4, g, v), slot);
+      if (slot != kNoSlot) ran.slots[g].push_back(slot);
     }
   }
 }
@@ -245,7 +263,7 @@ void LedgerExecutor::run_pad_rows(const LaunchBuffers& buffers, trace::LaunchRan
       const bool mamba = group.type == trace::GroupType::Mamba;
       const std::int64_t size = mamba ? 1 : group.block_size;
       const std::uint64_t x = mix(1, model_.seed, 0, resolve(buffers.tokens[row]),
-                                  static_cast<std::uint64_t>(buffers.positions[row]), 0);
+                                  static_cast<std::uint64_t>(buffers.positions[row]), kNoMedia);
       *word(g, BlockId{static_cast<std::uint32_t>(slot / size)},
             static_cast<std::uint32_t>(slot % size)) = mix(4, g, mix(3, x));
       ran.pad_slots.push_back(slot);

@@ -44,6 +44,11 @@ class LedgerExecutor : public LaunchExecutor {
 
   void run_ops(const CacheOps& ops);
   LaunchOutput run_launch(const LaunchBuffers& buffers, trace::Tick tick);
+  void begin_sequence(const LaunchBuffers& buffers, std::uint32_t index, Sequence& sequence,
+                      trace::RanRows& ran);
+  void begin_group(Sequence& sequence, std::uint32_t group);
+  std::uint64_t read_group(Sequence& sequence, std::uint32_t group, std::uint32_t row);
+  void write_group(Sequence& sequence, std::uint32_t group, std::uint64_t cell, std::int64_t slot);
   void run_sequence(const LaunchBuffers& buffers, std::uint32_t index, trace::RanRows& ran);
   void run_pad_rows(const LaunchBuffers& buffers, trace::LaunchRan& ran);
   trace::TokenId resolve(TokenInput input) const;

@@ -111,8 +111,8 @@ Growth grow(PlanContext& context, const Life& life, std::uint32_t first, std::ui
   const std::size_t copies_before = step.ops.copies.size();
   const Growth growth =
       context.cache.reserve(life.id, first, first + count, step.launch, fault, step.ops);
-  // What a copy reads stays as it is until the launch has run, even if its last holder gives it back
-  // before the step is made.
+  // What a copy reads stays as it is until the launch has run, even if its last holder gives it
+  // back before the step is made.
   for (std::size_t i = copies_before; i < step.ops.copies.size(); ++i) {
     const std::pair<std::uint32_t, BlockId> source{step.ops.copies[i].pool,
                                                    step.ops.copies[i].source};
@@ -258,15 +258,13 @@ void FutureSlots::put_back(std::uint32_t slot) {
 }
 
 Life& Schedule::life(trace::RequestId id) {
-  const auto found = lives.find(id);
-  LS_CHECK(found != lives.end());
-  return found->second;
+  LS_CHECK(id.value < lives.size());
+  return lives[id.value];
 }
 
 const Life& Schedule::life(trace::RequestId id) const {
-  const auto found = lives.find(id);
-  LS_CHECK(found != lives.end());
-  return found->second;
+  LS_CHECK(id.value < lives.size());
+  return lives[id.value];
 }
 
 void enqueue(Schedule& schedule, trace::RequestId id, const trace::EngineSettings& settings) {

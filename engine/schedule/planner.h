@@ -8,7 +8,7 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
+#include <deque>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -36,9 +36,9 @@ class FutureSlots {
 };
 
 struct Schedule {
-  std::map<trace::RequestId, Life> lives;  // ended ones too, until all their launches came back
-  std::vector<trace::RequestId> waiting;   // in queue order
-  std::vector<trace::RequestId> running;   // in order of priority and arrival
+  std::deque<Life> lives;                 // by RequestId, ended ones too; references stay valid
+  std::vector<trace::RequestId> waiting;  // in queue order
+  std::vector<trace::RequestId> running;  // in order of priority and arrival
   FutureSlots futures;
   std::uint32_t next_launch = 0;
 

@@ -245,7 +245,8 @@ std::string LedgerDriver::apply_fork(const trace::ForcedEvent& event) {
   if (!child) return reason;
   const engine::Life& life = engine_.life(*child);
   client_index_[event.as] = clients_.size();
-  live_.push_back(clients_.size());
+  client_of_life_.resize(child->value + 1);
+  client_of_life_[child->value] = clients_.size();
   clients_.push_back({request, child, false, 0, 0});
   LedgerLife known{
       *child, request, {}, life.seed(), static_cast<std::uint32_t>(clients_.size() - 1)};
@@ -282,9 +283,10 @@ void LedgerDriver::begin(std::size_t index) {
   submission.identity = identity(scenario_, client.request);
   submission.default_seed = unseeded(scenario_.seed, client.request);
   client.life = engine_.submit(std::move(submission), tick_);
+  client_of_life_.resize(client.life->value + 1);
+  client_of_life_[client.life->value] = index;
   const engine::Life& life = engine_.life(*client.life);
   if (life.phase == engine::LifePhase::Ended) return;
-  live_.push_back(index);
   run_.lives.push_back(
       {life.id, client.request, {}, life.seed(), static_cast<std::uint32_t>(index)});
 }
@@ -366,26 +368,26 @@ void LedgerDriver::run_streams() {
 
 // Phase 6: what became certain since the last tick goes to the client.
 void LedgerDriver::read_clients() {
-  for (const std::size_t index : live_) {
-    Client& client = clients_[index];
-    const engine::Life& life = *life_of(client);
-    if (client.gone) continue;
-    if (life.emitted() == client.read_tokens && life.text.size() == client.read_bytes) continue;
-    if (observe_) {
-      trace::StreamChunk chunk;
-      chunk.tick = tick_;
-      chunk.tokens.assign(
-          life.tokens.begin() + life.prompt_count + static_cast<std::ptrdiff_t>(client.read_tokens),
-          life.tokens.end());
-      chunk.text = life.text.substr(client.read_bytes);
-      run_.result.requests[index].stream.push_back(std::move(chunk));
-    }
-    client.read_tokens = life.emitted();
-    client.read_bytes = life.text.size();
+  for (const trace::RequestId life : changed_) read(client_of_life_[life.value]);
+  changed_.clear();
+}
+
+void LedgerDriver::read(std::size_t index) {
+  Client& client = clients_[index];
+  const engine::Life& life = *life_of(client);
+  if (client.gone) return;
+  if (life.emitted() == client.read_tokens && life.text.size() == client.read_bytes) return;
+  if (observe_) {
+    trace::StreamChunk chunk;
+    chunk.tick = tick_;
+    chunk.tokens.assign(
+        life.tokens.begin() + life.prompt_count + static_cast<std::ptrdiff_t>(client.read_tokens),
+        life.tokens.end());
+    chunk.text = life.text.substr(client.read_bytes);
+    run_.result.requests[index].stream.push_back(std::move(chunk));
   }
-  std::erase_if(live_, [this](std::size_t index) {
-    return life_of(clients_[index])->phase == engine::LifePhase::Ended;
-  });
+  client.read_tokens = life.emitted();
+  client.read_bytes = life.text.size();
 }
 
 }  // namespace lockstep::harness

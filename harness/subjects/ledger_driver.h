@@ -40,6 +40,7 @@ class LedgerDriver {
   void plan();
   void run_streams();
   void read_clients();
+  void read(std::size_t index);
   void snapshot();
   bool finished() const;
 
@@ -68,9 +69,10 @@ class LedgerDriver {
   trace::Tick tick_ = 0;
   std::vector<Client> clients_;  // requests of the file, then forked lives; as run_.result.requests
   std::map<std::string, std::size_t> client_index_;
-  std::vector<std::size_t> unborn_;       // clients that have not arrived, in order of arrival
-  std::vector<std::size_t> open_events_;  // that have not happened, in file order
-  std::vector<std::size_t> live_;         // clients that still read
+  std::vector<std::size_t> unborn_;          // clients that have not arrived, in order of arrival
+  std::vector<std::size_t> open_events_;     // that have not happened, in file order
+  std::vector<std::size_t> client_of_life_;  // by RequestId
+  std::vector<trace::RequestId> changed_;    // lives that gave tokens or ended in this tick
   std::vector<std::pair<trace::Tick, trace::RequestId>> aborts_due_;
   std::multimap<std::pair<trace::Tick, trace::LaunchIndex>, engine::LaunchOutput> completions_;
   std::map<trace::LaunchIndex, std::vector<std::size_t>> launch_events_;  // late, duplicate, lost

@@ -49,6 +49,11 @@ const char* state_name(const engine::Life& life) {
 
 void LedgerDriver::on_event(trace::Event event) {
   faults_.on_event(event);
+  if (const auto* accepted = std::get_if<trace::TokensAccepted>(&event)) {
+    changed_.push_back(accepted->request);
+  } else if (const auto* over = std::get_if<trace::LifeEnded>(&event)) {
+    changed_.push_back(over->request);
+  }
   if (observe_ && scenario_.observe.steps) {
     if (const auto* made = std::get_if<trace::LaunchMade>(&event)) {
       made_[made->launch] = {made->tick, made->padded_to};
