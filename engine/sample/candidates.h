@@ -1,6 +1,9 @@
 // Candidates: the ids that may still be drawn, with their weights, and what is done with them
 // (docs/sampling.md): filters, the draw, lists of log-probabilities.
 //
+// Weights are doubles, but whatever is decided by comparing weights or their sums is decided as if
+// these were exact: where double's roundings could turn it, precise.h has the last word.
+//
 // Candidates are in ascending order of ids between all calls; weights are summed in that order.
 #pragma once
 
@@ -20,7 +23,10 @@ struct Candidate {
   double scaled = 0;  // (logit - largest) / temperature, at most 0
   double weight = 0;  // e^scaled: the probability times a constant; the largest is 1
 };
-using Candidates = std::vector<Candidate>;
+struct Candidates {
+  std::vector<Candidate> list;
+  double largest = 0, temperature = 1;  // of `scaled`
+};
 
 // The id of the largest logit, the lowest at a tie; 0 if all are -inf. NaN never wins.
 trace::TokenId argmax(std::span<const double> logits);

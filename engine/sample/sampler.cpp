@@ -91,15 +91,15 @@ class Sampling {
   }
 
   void draw(std::span<const double> logits, SampledDraw& result) {
+    Candidates& candidates = scratch_.candidates_;
+    weigh(logits, params_.temperature, params_.min_p, candidates);
+    if (candidates.list.empty()) return;  // all masked: token 0 without a draw
+    keep_top_k(candidates, params_.top_k);
+    keep_top_p(candidates, params_.top_p);
     result.drawn = true;
     result.draw.address = {input_.seed, input_.prompt.size() + output_size(),
                            trace::DrawPurpose::Sample, 0};
     result.draw.u = uniform(result.draw.address);
-    Candidates& candidates = scratch_.candidates_;
-    weigh(logits, params_.temperature, params_.min_p, candidates);
-    if (candidates.empty()) return;  // all masked: token 0, as greedy
-    keep_top_k(candidates, params_.top_k);
-    keep_top_p(candidates, params_.top_p);
     result.token = draw_from(candidates, result.draw.u);
   }
 

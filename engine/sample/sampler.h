@@ -29,7 +29,7 @@ struct SampleInput {
 
 struct SampledDraw {
   trace::TokenId token = 0;
-  bool drawn = false;  // false: greedy, no draw was made
+  bool drawn = false;  // false: greedy, or all ids are masked: no draw was made
   trace::DrawResult draw;
   trace::TokenLogprobs logprobs;  // if params->logprobs
 };

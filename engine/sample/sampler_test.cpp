@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "base/prng.h"
+#include "engine/sample/math.h"
 #include "engine/sample/philox.h"
 #include "engine/sample/sample_case_test.h"
 
@@ -83,7 +84,7 @@ TEST(Sampler, AllMaskedGivesTokenZeroAndListsNothing) {
       c.params.processed_logprobs = processed;
       const SampledDraw got = c.run();
       EXPECT_EQ(got.token, 0u);
-      EXPECT_EQ(got.drawn, temperature > 0);
+      EXPECT_FALSE(got.drawn);
       EXPECT_TRUE(got.logprobs.entries.empty());
     }
   }
@@ -242,6 +243,35 @@ TEST(Sampler, TopPKeepsTheFewestThatReachItTheLowestIdsOfATie) {
   EXPECT_EQ(c.kept(), (Ids{0, 1, 2, 3}));
 }
 
+// A share counts as the double nearest to it.
+TEST(Sampler, ALimitThatLiesOnAProbabilityIsReached) {
+  SampleCase c;
+  c.params.temperature = 1;
+  for (std::uint32_t size = 2; size <= 60; ++size) {
+    c.logits.assign(size, -0.1);
+    c.tokenizer_size = size;
+    for (std::uint32_t count = 1; count < size; ++count) {
+      c.params.top_p = static_cast<double>(count) / size;
+      ASSERT_EQ(c.kept().size(), count) << size;
+      c.params.top_p = std::nextafter(c.params.top_p, 1);
+      ASSERT_EQ(c.kept().size(), count + 1) << size;
+    }
+  }
+  c.params.top_p = 1;
+  c.tokenizer_size = 2;
+  for (const double temperature : {0.3, 1.0, 7.0, 1e-200, 1e300}) {
+    c.params.temperature = temperature;
+    for (int i = 1; i < 200; ++i) {
+      c.logits = {0, -0.01 * i * temperature};
+      const long double x = static_cast<long double>(c.logits[1]) / temperature;
+      c.params.min_p = static_cast<double>(std::exp(x));
+      ASSERT_EQ(c.kept().size(), 2u) << i;
+      c.params.min_p = std::nextafter(c.params.min_p, 1);
+      ASSERT_EQ(c.kept().size(), 1u) << i;
+    }
+  }
+}
+
 // X33: probabilities after top_k are those of what is left.
 TEST(Sampler, TopPAfterTopKIsOfWhatTopKLeft) {
   SampleCase c = of_probabilities({0.5, 0.25, 0.125, 0.125});
@@ -289,25 +319,49 @@ TEST(Sampler, DrawsAtThePositionOfTheNewToken) {
   EXPECT_EQ(got.token, got.draw.u < 0.5 ? 0u : 1u);
 }
 
+// Candidates with ids from 10 on whose weights are e^x; one x is 0.
+Candidates with_exponents(std::vector<double> exponents) {
+  Candidates candidates;
+  for (const double x : exponents) {
+    const auto id = static_cast<trace::TokenId>(10 + candidates.list.size());
+    candidates.list.push_back({id, x, x, portable_exp(x)});
+  }
+  return candidates;
+}
+
 TEST(Sampler, TheFirstIdWhoseCumulativeShareExceedsUIsDrawn) {
-  const auto weights = [](std::vector<double> list) {
-    Candidates candidates;
-    for (const double weight : list) {
-      candidates.push_back({static_cast<trace::TokenId>(10 + candidates.size()), 0, 0, weight});
-    }
-    return candidates;
-  };
-  EXPECT_EQ(draw_from(weights({1, 1}), 0), 10u);
-  EXPECT_EQ(draw_from(weights({1, 1}), std::nextafter(0.5, 0)), 10u);
-  EXPECT_EQ(draw_from(weights({1, 1}), 0.5), 11u);
-  EXPECT_EQ(draw_from(weights({0, 1}), 0), 11u);
-  EXPECT_EQ(draw_from(weights({1, 0, 1}), 0.5), 12u);
-  EXPECT_EQ(draw_from(weights({0.25, 1, 0.25}), 1 - 0x1p-53), 12u);
-  // A grid of u gives each id its share exactly.
-  const Candidates eighths = weights({0.5, 1, 0.25, 0.25});
+  EXPECT_EQ(draw_from(with_exponents({0, 0}), 0), 10u);
+  EXPECT_EQ(draw_from(with_exponents({0, 0}), std::nextafter(0.5, 0)), 10u);
+  EXPECT_EQ(draw_from(with_exponents({0, 0}), 0.5), 11u);
+  EXPECT_EQ(draw_from(with_exponents({kMasked, 0}), 0), 11u);
+  EXPECT_EQ(draw_from(with_exponents({0, kMasked, 0}), 0.5), 12u);
+  EXPECT_EQ(draw_from(with_exponents({0, 0, 0}), 1 - 0x1p-53), 12u);
+  // A grid of u gives each id its share, to the step.
   std::vector<int> counts(4, 0);
-  for (int i = 0; i < 80; ++i) ++counts[draw_from(eighths, i / 80.0) - 10];
-  EXPECT_EQ(counts, (std::vector<int>{20, 40, 10, 10}));
+  for (int i = 0; i < 64; ++i) ++counts[draw_from(with_exponents({0, 0, 0, 0}), i / 64.0) - 10];
+  EXPECT_EQ(counts, (std::vector<int>{16, 16, 16, 16}));
+  counts.assign(3, 0);
+  for (int i = 0; i < 1000; ++i) ++counts[draw_from(with_exponents({-1, 0, -2}), i / 1000.0) - 10];
+  EXPECT_EQ(counts, (std::vector<int>{245, 665, 90}));  // shares 0.24473, 0.66524, 0.09003
+}
+
+// u on a cumulative share, to the last bit of double.
+TEST(Sampler, ChoicesRestOnExactSums) {
+  base::Prng prng(8);
+  int turned = 0;
+  for (int i = 0; i < 20'000; ++i) {
+    const double x = -prng.unit() * 3, y = -prng.unit() * 3;
+    const long double first = std::exp(static_cast<long double>(x));
+    const long double total = first + 1 + std::exp(static_cast<long double>(y));
+    double u = static_cast<double>(first / total);
+    if (i % 2 == 0) u = std::nextafter(u, 1);
+    const long double exact = u * total - first;
+    if (std::fabs(exact) < 1e-18L) continue;  // too close for long double
+    const double rounded = u * ((portable_exp(x) + 1) + portable_exp(y)) - portable_exp(x);
+    if ((rounded < 0) != (exact < 0)) ++turned;
+    ASSERT_EQ(draw_from(with_exponents({x, 0, y}), u), exact < 0 ? 10u : 11u);
+  }
+  EXPECT_GT(turned, 1000);
 }
 
 // X35: 11.0625 / 1e-4 overflows in half precision, and at other temperatures in any.
@@ -333,8 +387,13 @@ TEST(Sampler, HugeLogitsAndTemperaturesStayFinite) {
   c.logits = {0, 5, -5};
   c.params.temperature = 1.7e308;
   EXPECT_EQ(c.kept(), (Ids{1, 0, 2}));
-  c.logits = {std::numeric_limits<double>::infinity(), 5, -5};
-  EXPECT_EQ(c.run().token, 0u);
+  c.logits = {5, std::numeric_limits<double>::infinity(), -5};
+  c.params.logprobs = 3;
+  c.params.processed_logprobs = true;
+  const SampledDraw got = c.run();
+  EXPECT_EQ(got.token, 1u);
+  EXPECT_EQ(got.logprobs.entries[0], (std::pair<trace::TokenId, double>{1, 0}));
+  EXPECT_EQ(got.logprobs.entries.size(), 2u);
 }
 
 // --- Log-probabilities ---
