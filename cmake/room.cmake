@@ -35,7 +35,6 @@ function(lockstep_room path)
 endfunction()
 
 # lockstep_test(NAME SOURCES... LINKS...): a GoogleTest program; each TEST is one ctest case.
-# RapidCheck draws from a fixed seed under ctest, from a fresh one when a program is run by hand.
 function(lockstep_test name)
   cmake_parse_arguments(TEST "" "" "SOURCES;LINKS" ${ARGN})
   add_executable(${name} ${TEST_SOURCES})
@@ -45,7 +44,7 @@ function(lockstep_test name)
     LOCKSTEP_SOURCE_DIR="${CMAKE_SOURCE_DIR}" LOCKSTEP_GOLDEN_DIR="${CMAKE_SOURCE_DIR}/golden")
   # Suites named Slow... get the label `slow`, which `./lockstep test` leaves out.
   gtest_discover_tests(${name} TEST_FILTER -Slow* NO_PRETTY_VALUES DISCOVERY_TIMEOUT 60
-                       PROPERTIES TIMEOUT 600 ENVIRONMENT RC_PARAMS=seed=1)
+                       PROPERTIES TIMEOUT 600)
   gtest_discover_tests(${name} TEST_FILTER Slow* NO_PRETTY_VALUES DISCOVERY_TIMEOUT 60
-                       PROPERTIES TIMEOUT 3600 LABELS slow ENVIRONMENT RC_PARAMS=seed=1)
+                       PROPERTIES TIMEOUT 3600 LABELS slow)
 endfunction()
