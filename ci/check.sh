@@ -67,10 +67,10 @@ fuzz() {
   local build=build-fuzz name seconds=${FUZZ_SECONDS:-60} pids=() work
   cmake --preset fuzz -DLOCKSTEP_NVCC="$(nvcc_path)" >>"$log" 2>&1
   cmake --build $build -j "$(nproc)" --target fuzz_gguf fuzz_safetensors fuzz_ptx \
-    fuzz_scenario >"$log" 2>&1 ||
+    fuzz_scenario fuzz_generate >"$log" 2>&1 ||
     { grep -E 'error|FAILED' "$log" | head; return 1; }
   work=$(mktemp -d .deps/fuzz.XXXXXX)
-  for name in gguf safetensors ptx scenario; do
+  for name in gguf safetensors ptx scenario generate; do
     mkdir -p "$work/$name"
     cp fuzz/corpus/$name/* "$work/$name/"
     $build/fuzz_$name -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 \
@@ -80,7 +80,7 @@ fuzz() {
   done
   local status=0 pid
   for pid in "${pids[@]}"; do wait "$pid" || status=1; done
-  for name in gguf safetensors ptx scenario; do
+  for name in gguf safetensors ptx scenario generate; do
     echo "fuzz_$name: $(grep -E '^Done|ERROR|SUMMARY' ".deps/fuzz-$name.log" | tail -1)"
   done
   rm -rf "$work"

@@ -13,9 +13,8 @@ namespace lockstep::harness {
 namespace {
 
 // Commands of docs/cli.md that are not built yet: asking for one is exit status 4, not bad usage.
-constexpr std::array<std::string_view, 11> kNotBuilt = {
-    "op",   "campaign", "replay",       "minimize", "diff", "drift",
-    "gate", "mutate",   "check-server", "estimate", "merge"};
+constexpr std::array<std::string_view, 6> kNotBuilt = {"op",     "drift",        "gate",
+                                                       "mutate", "check-server", "estimate"};
 
 bool has_command(const CLI::App& program, const std::string& name) {
   const auto commands = program.get_subcommands([](const CLI::App*) { return true; });
@@ -43,6 +42,11 @@ int main_program(int argc, char** argv) {
   add_logits(program, status);
   add_vectors(program, status);
   add_doctor(program, status);
+  add_campaign(program, status);
+  add_replay(program, status);
+  add_minimize(program, status);
+  add_diff(program, status);
+  add_merge(program, status);
   if (argc > 1 && argv[1][0] != '-' && !has_command(program, argv[1])) {
     return report_error(base::input_error("", "no such command: " + std::string(argv[1])));
   }

@@ -27,5 +27,10 @@ void add_run(CLI::App& program, int& status);
 void add_logits(CLI::App& program, int& status);
 void add_vectors(CLI::App& program, int& status);
 void add_doctor(CLI::App& program, int& status);
+void add_campaign(CLI::App& program, int& status);
+void add_replay(CLI::App& program, int& status);
+void add_minimize(CLI::App& program, int& status);
+void add_diff(CLI::App& program, int& status);
+void add_merge(CLI::App& program, int& status);
 
 }  // namespace lockstep::harness

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
@@ -11,12 +10,12 @@
 #include <nlohmann/json.hpp>
 
 #include "harness/commands/commands.h"
+#include "harness/commands/device_names.h"
+#include "harness/commands/scenario_commands.h"
 #include "harness/open_model.h"
 #include "harness/prompts.h"
-#include "harness/report/operands.h"
+#include "harness/report/operation_file.h"
 #include "harness/report/report.h"
-#include "harness/subjects/engine_subject.h"
-#include "kernels/kernel_set.h"
 
 namespace lockstep::harness {
 namespace {
@@ -29,43 +28,6 @@ struct RunArguments {
   bool no_further_runs = false, report_wanted = false;
   trace::EngineSettings engine;
 };
-
-std::vector<std::string> split(const std::string& list) {
-  std::vector<std::string> parts{""};
-  for (const char c : list) {
-    if (c == ',') {
-      parts.emplace_back();
-    } else {
-      parts.back() += c;
-    }
-  }
-  return parts;
-}
-
-// Whether our kernels run there: PTX for that generation or an older one is embedded.
-bool has_kernels(const std::string& device) {
-  const base::Result<trace::DeviceInfo> info = device_info(device);
-  return info && std::ranges::any_of(kernels::embedded_ptx(),
-                                     [&](const auto& ptx) { return ptx.sm <= info->sm; });
-}
-
-// vgpu:all is every generation that our kernels run on; auto is the virtual GPU while no other back
-// end is built.
-std::vector<std::string> device_names(const std::string& list) {
-  std::vector<std::string> names;
-  for (const std::string& name : split(list.empty() ? "vgpu:sm_90" : list)) {
-    if (name == "auto") {
-      names.emplace_back("vgpu:sm_90");
-    } else if (name == "vgpu:all") {
-      for (const std::string& available : device::available()) {
-        if (has_kernels(available)) names.push_back(available);
-      }
-    } else {
-      names.push_back(name);
-    }
-  }
-  return names;
-}
 
 std::string shell_word(const std::string& text) {
   const bool plain = !text.empty() &&
@@ -138,19 +100,7 @@ RunOptions run_options(const RunArguments& arguments, const Progress& progress) 
   return options;
 }
 
-base::Status write_findings(const RunArguments& arguments, DeviceReport& device) {
-  for (const oracles::Verdict& verdict : device.outcome.verdicts) {
-    for (const oracles::Finding& finding : verdict.findings) {
-      device.files.emplace_back();
-      if (!finding.operation) continue;
-      LS_ASSIGN(device.files.back(),
-                write_operands(finding, device.device, arguments.common.report_folder));
-    }
-  }
-  return base::Ok{};
-}
-
-// report.json, beside the operands: where there are findings, or where a folder was asked for.
+// report.json, beside the operations: where there are findings, or where a folder was asked for.
 base::Status write_report(const RunArguments& arguments, const RunReport& report) {
   if (!arguments.report_wanted && report.exit_status() != 1) return base::Ok{};
   const std::filesystem::path folder = arguments.common.report_folder;
@@ -170,7 +120,7 @@ base::Status write_report(const RunArguments& arguments, const RunReport& report
 
 base::Result<int> execute(RunArguments& arguments) {
   if (!arguments.scenario.empty()) {
-    return base::unsupported_error("", "--scenario", "is not built in this version");
+    return run_scenario_command(arguments.scenario, arguments.common, arguments.report_wanted);
   }
   const auto start = std::chrono::steady_clock::now();
   const Progress progress(!arguments.common.quiet && !arguments.common.json);
@@ -192,8 +142,10 @@ base::Result<int> execute(RunArguments& arguments) {
     trace::Scenario scenario = report.scenario;
     scenario.device = name;
     DeviceReport device{name, {}, {}};
-    LS_ASSIGN(device.outcome, run(model, scenario, run_options(arguments, progress)));
-    LS_TRY(write_findings(arguments, device));
+    const RunOptions options = run_options(arguments, progress);
+    LS_ASSIGN(device.outcome, run(model, scenario, options));
+    LS_ASSIGN(device.files, keep_operations(device.outcome, model, scenario, options.device,
+                                            arguments.common.report_folder));
     report.devices.push_back(std::move(device));
   }
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

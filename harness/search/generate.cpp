@@ -80,7 +80,7 @@ class Generator {
     scenario_.executor = trace::ExecutorKind::Ledger;
     scenario_.seed = choose_.below(1000);
     // What never ends is to be found soon.
-    scenario_.max_ticks = 5000;
+    scenario_.max_ticks = 3000;
     model();
     adapters();
     groups();

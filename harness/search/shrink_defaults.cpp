@@ -93,7 +93,6 @@ void add_model(const Scenario& scenario, std::vector<Edit>& edits) {
       [](Scenario& s) { s.ledger.vocab_size = (s.ledger.tokenizer_size + 31) / 32 * 32; });
   edits.emplace_back([](Scenario& s) { s.seed = 0; });
   edits.emplace_back([](Scenario& s) { s.note.clear(); });
-  edits.emplace_back([](Scenario& s) { s.max_ticks = Scenario{}.max_ticks; });
   edits.emplace_back([](Scenario& s) { s.observe = trace::Observe{}; });
   for (std::size_t i = 0; i < scenario.adapters.size(); ++i) {
     edits.emplace_back([i](Scenario& s) { s.adapters[i].name = s.adapters[i].key; });
