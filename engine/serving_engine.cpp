@@ -7,9 +7,9 @@
 
 namespace lockstep::engine {
 
-ServingEngine::ServingEngine(const trace::EngineSettings& settings, std::vector<trace::TokenId> eos,
-                             std::uint32_t vocabulary, LaunchExecutor& executor, FaultHook fault,
-                             EventSink sink)
+ServingEngine::Engine(const trace::EngineSettings& settings, std::vector<trace::TokenId> eos,
+                      std::uint32_t vocabulary, LaunchExecutor& executor, FaultHook fault,
+                      EventSink sink)
     : settings_(settings),
       eos_(std::move(eos)),
       vocabulary_(vocabulary),
@@ -352,7 +352,12 @@ void ServingEngine::accept_ready(Life& life, trace::Tick tick) {
 }
 
 void ServingEngine::accept_flight(Life& life, Flight flight, trace::Tick tick) {
-  const SequenceOutput& output = flight.output;
+  SequenceOutput& output = flight.output;
+  // Teacher forcing: what goes on is given; the model's own choice stays in `sampled`.
+  const std::vector<trace::TokenId>& forced = life.spec().forced;
+  if (!output.tokens.empty() && life.emitted() < forced.size()) {
+    output.tokens = {forced[life.emitted()]};
+  }
   const std::uint32_t rejected = flight.draft_count - output.accepted;
   const Acceptance accepted = accept(life.spec(), eos_, settings_.max_model_len, life.emitted(),
                                      life.known(), output.tokens);

@@ -1,4 +1,4 @@
-// ServingEngine: submit, cancel, step, complete. A step plans a launch and queues it on the
+// Engine: submit, cancel, step, complete. A step plans a launch and queues it on the
 // executor; completions come back whenever they come: late, twice, out of order, or never.
 //
 // What a client may rely on: a token is emitted once, in the order of its life's launches; a

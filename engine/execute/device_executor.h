@@ -1,10 +1,16 @@
-// DeviceExecutor: runs a StepPlan with our kernels on a Device.
+// DeviceExecutor: runs planned launches with our kernels on a Device.
+//
+// Kernels are chosen by phase, never by size, so that a row's bits do not depend on the batch: rows
+// of prompts run on tensor cores, all later rows on CUDA cores, also when a preempted request
+// computes them again. A launch runs its prompt rows first.
 #pragma once
 
+#include <deque>
 #include <memory>
 
-#include "engine/execute/executor.h"
+#include "engine/execute/launch_executor.h"
 #include "engine/execute/tap.h"
+#include "engine/models/batch.h"
 #include "engine/models/device_model.h"
 #include "kernels/kernel_set.h"
 #include "model/model.h"
@@ -12,7 +18,7 @@
 
 namespace lockstep::engine {
 
-class DeviceExecutor : public Executor {
+class DeviceExecutor : public LaunchExecutor {
  public:
   // Uploads the model. With `taps` every operation is sent to `sink` as an OpCall.
   static base::Result<std::unique_ptr<DeviceExecutor>> create(const model::Model& model,
@@ -20,18 +26,25 @@ class DeviceExecutor : public Executor {
                                                               const trace::EngineSettings& settings,
                                                               EventSink sink, bool taps);
 
-  base::Result<std::vector<SampledToken>> execute(const StepPlan& plan) override;
+  // One group, one launch in flight, no forks: tokens are known and nothing is copied. New blocks
+  // are not filled: the device's own check of initialization sees a read of what nobody wrote.
+  void enqueue(const LaunchBuffers& buffers, const CacheOps& ops) override;
+  base::Result<std::vector<LaunchOutput>> run(trace::Tick tick) override;
+  void reset(bool memory_lost) override;
 
  private:
   DeviceExecutor(device::Device& device, std::unique_ptr<DeviceModel> model, EventSink sink,
                  bool taps);
+  base::Result<LaunchOutput> run_launch(const LaunchBuffers& buffers, trace::Tick tick);
   base::Status run_phase(const std::vector<PlannedRows>& planned, bool prefill,
-                         trace::LaunchIndex launch, std::vector<SampledToken>& sampled);
+                         trace::LaunchIndex launch, LaunchOutput& output);
 
   device::Device& device_;
   std::unique_ptr<DeviceModel> model_;
   kernels::KernelSet kernels_;
+  EventSink sink_;
   TapRecorder taps_;
+  std::deque<const LaunchBuffers*> queue_;
 };
 
 }  // namespace lockstep::engine

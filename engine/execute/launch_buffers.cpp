@@ -120,6 +120,7 @@ void size_rows(LaunchBuffers& buffers, const Step& step, std::size_t group_count
   buffers.adapter_weights.clear();
   buffers.requests.clear();
   buffers.kinds.clear();
+  buffers.prompt_counts.clear();
   buffers.sampling.clear();
 }
 
@@ -140,6 +141,7 @@ void fill(LaunchBuffers& buffers, const Step& step, const Schedule& schedule, co
     buffers.adapter_weights.push_back(life.submission->adapter_weights);
     buffers.requests.push_back(planned.request);
     buffers.kinds.push_back(planned.kind);
+    buffers.prompt_counts.push_back(life.prompt_count);
   }
   LS_CHECK(row == step.token_count);
   fill_pad_rows(buffers, settings.pad_fill);

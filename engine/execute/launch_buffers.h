@@ -47,6 +47,7 @@ struct LaunchBuffers {
   std::vector<std::uint64_t> adapter_weights;  // 0: none
   std::vector<trace::RequestId> requests;      // real ones
   std::vector<trace::RowKind> kinds;           // real ones
+  std::vector<std::uint32_t> prompt_counts;    // real ones: tokens of the request\'s prompt
   // [group]: block tables one after the other, table_start[group][sequence] to the next.
   std::vector<std::vector<BlockId>> tables;
   std::vector<std::vector<std::uint32_t>> table_start;

@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 #include "device/device.h"
-#include "engine/schedule/scheduler.h"
+#include "engine/schedule/step.h"
 #include "model/config.h"
 #include "trace/op_call.h"
 

@@ -7,9 +7,17 @@
 #include "base/error.h"
 #include "device/device.h"
 #include "engine/execute/tap.h"
-#include "engine/schedule/step_plan.h"
 
 namespace lockstep::engine {
+
+// Consecutive tokens of one request, in one phase.
+struct PlannedRows {
+  trace::RequestId request;
+  trace::Position first_position = 0;
+  std::vector<trace::TokenId> tokens;  // at first_position, first_position + 1, ...
+  bool samples = false;                // the last row's logits give a token
+  std::vector<trace::PageId> pages;    // block table, these tokens included
+};
 
 struct Batch {
   bool prefill = false;
