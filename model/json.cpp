@@ -28,9 +28,8 @@ class Builder : public nlohmann::json_sax<json> {
   bool end_object() override { return close(); }
   bool end_array() override { return close(); }
   bool key(string_t& value) override {
-    if (open_.back()->contains(value)) return fail("the key \"" + value + "\" occurs twice");
     key_ = std::move(value);
-    return true;
+    return !open_.back()->contains(key_) || fail("the key \"" + key_ + "\" occurs twice");
   }
   bool parse_error(std::size_t position, const std::string&,
                    const nlohmann::detail::exception& error) override {
@@ -40,7 +39,26 @@ class Builder : public nlohmann::json_sax<json> {
 
   json root;
   std::string problem;
-  std::optional<std::uint64_t> position() const { return position_; }
+  std::optional<std::uint64_t> position() const { return position_; }  // of a syntax error
+  // JSON pointer of the value at hand, for the other problems.
+  std::string pointer() const {
+    std::string text;
+    for (std::size_t i = 0; i < open_.size(); ++i) {
+      const json& parent = *open_[i];
+      if (parent.is_array()) {
+        // The last element is open, or is yet to come.
+        text += "/" + std::to_string(parent.size() - (i + 1 < open_.size() ? 1 : 0));
+        continue;
+      }
+      std::string key = key_;
+      for (const auto& [name, value] : parent.items()) {
+        if (i + 1 < open_.size() && &value == open_[i + 1]) key = name;
+      }
+      text += "/";
+      for (const char c : key) text += c == '~' ? "~0" : c == '/' ? "~1" : std::string(1, c);
+    }
+    return text;
+  }
 
  private:
   bool fail(std::string text) {
@@ -93,7 +111,7 @@ base::Result<json> parse_json(std::string_view text, std::string_view file,
   Builder builder(limits.json_depth);
   if (!json::sax_parse(text, &builder) || !builder.problem.empty()) {
     base::Error error = base::input_error(std::string(file), builder.problem);
-    error.where = "JSON";
+    error.where = builder.position() ? "JSON" : builder.pointer();
     error.offset = base_offset + builder.position().value_or(0);
     return error;
   }

@@ -12,7 +12,8 @@
 namespace lockstep::model {
 
 // `file` and `base_offset` place messages: the text starts at that offset of the file.
-// Errors (Input): json_bytes or json_depth exceeded, a syntax error, a duplicate key.
+// Errors (Input): json_bytes exceeded or a syntax error (`where` "JSON", at its byte); json_depth
+// exceeded or a duplicate key (`where` its JSON pointer, at the offset of the text).
 base::Result<nlohmann::json> parse_json(std::string_view text, std::string_view file,
                                         const base::Limits& limits, std::uint64_t base_offset = 0);
 

@@ -134,10 +134,15 @@ std::vector<TokenId> parse_tokens(const Field& field, std::uint64_t limit,
 
 base::Result<Scenario> parse_scenario(std::string_view text, const std::string& file_name,
                                       const base::Limits& limits) {
-  LS_ASSIGN(const nlohmann::json document, model::parse_json(text, file_name, limits));
+  const auto document = model::parse_json(text, file_name, limits);
+  if (!document) {
+    base::Error error = document.error();
+    if (error.where != "JSON") error.offset.reset();  // a pointer says more than where the file is
+    return error;
+  }
   Problems problems(file_name);
   Scenario scenario;
-  parse_top(Field(problems, &document, ""), limits, scenario);
+  parse_top(Field(problems, &*document, ""), limits, scenario);
   if (auto error = problems.first()) return *std::move(error);
   return scenario;
 }

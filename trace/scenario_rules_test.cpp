@@ -52,13 +52,14 @@ TEST(ScenarioRules, SyntaxErrorsNameTheByte) {
 }
 
 TEST(ScenarioRules, DuplicateKeysDepthAndSizeAreErrors) {
-  const auto twice = parse_scenario(R"({"seed": 1, "seed": 1})", "s.json");
-  ASSERT_FALSE(twice.ok());
-  EXPECT_THAT(twice.error().message(), HasSubstr("\"seed\" occurs twice"));
+  expect_error(R"({"seed": 1, "seed": 1})", "/seed", "\"seed\" occurs twice", 2);
+  expect_error(R"({"requests": [{}, {"key": "A", "script": [1, {"a/b": 1, "a/b": 2}]}]})",
+               "/requests/1/script/1/a~1b", "occurs twice", 2);
   base::Limits limits;
   limits.json_depth = 2;
   const auto deep = parse_scenario(R"({"requests": [[]]})", "s.json", limits);
   ASSERT_FALSE(deep.ok());
+  EXPECT_THAT(deep.error().message(), HasSubstr("s.json: /requests/0: nested deeper"));
   EXPECT_THAT(deep.error().message(), HasSubstr("json_depth"));
   limits.json_bytes = 4;
   const auto large = parse_scenario(R"({"seed": 1})", "s.json", limits);

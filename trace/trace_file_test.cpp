@@ -76,7 +76,7 @@ class Filler {
   template <class T>
   requires std::is_aggregate_v<T>
   void fill(T& value) {
-    with_fields(value, [this](auto&... field) { (fill(field), ...); });
+    with_fields(value, [this](auto&... field) { (this->fill(field), ...); });
   }
 
  private:
