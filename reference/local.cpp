@@ -16,6 +16,9 @@ using trace::RowId;
 using trace::TapPoint;
 using trace::TapTensor;
 
+// Products of an operation alone up to which all of its outputs are replayed (a second or two).
+constexpr std::uint64_t kProductsReplayed = std::uint64_t{1} << 26;
+
 bool is_cell(TapPoint point) { return point == TapPoint::KCell || point == TapPoint::VCell; }
 
 NodeKind kind_of(trace::Op op) {
@@ -42,24 +45,19 @@ NodeKind kind_of(trace::Op op) {
   LS_CHECK(false);
 }
 
-// The value that a tap's label stands for: resid_in is the one that the layer reads.
-Source source_of(const TapTensor& tap) {
-  if (tap.point != TapPoint::ResidIn) return {tap.point, tap.layer.value};
-  if (tap.layer.value == 0) return {TapPoint::Embed, 0};
-  return {TapPoint::ResidOut, tap.layer.value - 1};
-}
-
 }  // namespace
 
 struct LocalReference::State {
   base::Result<LocalModel> opened;
   TapStore store;
   KnownTokens tokens;
+  bool lone = false;  // judge_alone: a product may have some of its outputs only
 
   const LocalModel& model() const { return opened.value(); }
 
   const Node* node_of(const OpCall& call) const;
   Reason malformed(const OpCall& call) const;
+  std::uint64_t width_of(const OpCall& call, const TapTensor& write) const;
   Reason compute(const OpCall& call, const Node& node, OpReference& reference) const;
   TapTensor operand(const TapTensor& read, const Source& source,
                     const std::vector<RowId>& needed) const;
@@ -77,6 +75,12 @@ const Node* LocalReference::State::node_of(const OpCall& call) const {
   return node.kind == kind_of(call.contract.op) && node.layer == call.layer.value ? &node : nullptr;
 }
 
+std::uint64_t LocalReference::State::width_of(const OpCall& call, const TapTensor& write) const {
+  const Node* node = lone ? node_of(call) : nullptr;
+  if (node == nullptr || node->kind != NodeKind::Linear) return model().graph.width(write.point);
+  return model().graph.model->tensors.find(node->weight)->rows();
+}
+
 // Taps come from a subject, or from a file: shapes and positions are checked.
 Reason LocalReference::State::malformed(const OpCall& call) const {
   for (const auto* taps : {&call.reads, &call.writes}) {
@@ -88,7 +92,7 @@ Reason LocalReference::State::malformed(const OpCall& call) const {
     }
   }
   for (const TapTensor& tap : call.writes) {
-    if (tap.width != model().graph.width(tap.point)) {
+    if (tap.width != width_of(call, tap)) {
       return "a tap has another width than the graph: " + std::string(trace::name(tap.point));
     }
     const bool number = tap.dtype == model::DType::F32 || tap.dtype == model::DType::F16 ||
@@ -254,7 +258,7 @@ void LocalReference::State::forget_used(const OpCall& call, const Node& node) {
 
 LocalReference::LocalReference(const model::Model& model, const trace::DeviceInfo& device,
                                std::uint64_t seed)
-    : state_(new State{make_local_model(model, device, seed), {}, {}}) {}
+    : state_(new State{make_local_model(model, device, seed), {}, {}, false}) {}
 LocalReference::LocalReference(LocalReference&&) noexcept = default;
 LocalReference& LocalReference::operator=(LocalReference&&) noexcept = default;
 LocalReference::~LocalReference() = default;
@@ -289,6 +293,42 @@ OpReference LocalReference::judge(const OpCall& call) {
   }
   for (const TapTensor& write : call.writes) state_->store.put(write, call.launch);
   if (node != nullptr) state_->forget_used(call, *node);
+  return reference;
+}
+
+OpReference LocalReference::judge_alone(const model::Model& model, const trace::DeviceInfo& device,
+                                        std::uint64_t seed, const OpCall& call) {
+  OpReference reference;
+  LS_CHECK(!call.writes.empty());
+  State state{make_lone_model(model, device, seed, call), {}, {}, true};
+  if (!state.opened) {
+    reference.reason = state.opened.error().message();
+    return reference;
+  }
+  reference.reason = state.malformed(call);
+  if (!reference.reason.empty()) return reference;
+  const Node* node = state.node_of(call);
+  if (node == nullptr) {
+    reference.reason = "the graph has no such operation";
+    return reference;
+  }
+  for (TapTensor read : call.reads) {
+    const Source source = source_of(read);
+    read.point = source.point;
+    read.layer = {source.layer};
+    state.store.put(read, call.launch);
+  }
+  // All outputs of tensor cores, if they are few.
+  const TapTensor& write = call.writes.front();
+  const std::uint64_t products =
+      std::uint64_t{write.width} * write.rows.size() * call.reads.front().width;
+  if (products <= kProductsReplayed) state.opened.value().replay_one_in = 1;
+  reference.reason = state.compute(call, *node, reference);
+  reference.computed = reference.reason.empty();
+  if (!reference.computed) {
+    reference.expected.clear();
+    reference.replayed.clear();
+  }
   return reference;
 }
 

@@ -33,6 +33,14 @@ class LocalReference {
   // still serve as operands of later ones.
   trace::OpReference judge(const trace::OpCall& call);
 
+  // One call cut out of its run: its own reads are the operands. `model` needs only the tensors
+  // that the operation multiplies by, under their names; of a product or an embedding the tensor
+  // may hold only the rows that the call uses (then the writes, or the tokens read, count in
+  // those). All outputs of tensor cores are replayed where they are few. `computed` is false, with
+  // the reason, where an operand is missing or misshapen.
+  static trace::OpReference judge_alone(const model::Model& model, const trace::DeviceInfo& device,
+                                        std::uint64_t seed, const trace::OpCall& call);
+
   // The tokens at positions first, first + 1, ... of a request (prompt, then what was fed). Where
   // they are told, embedding rows are judged by them and not by the tokens that the call read.
   void tell_tokens(trace::RequestId request, trace::Position first,

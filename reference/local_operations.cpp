@@ -230,7 +230,40 @@ base::Status add_norm_weight(LocalModel& local, const std::string& name) {
   return base::Ok{};
 }
 
+base::Status open_weights(LocalModel& local, const Node& node) {
+  if (node.kind == NodeKind::RmsNorm || node.kind == NodeKind::Rope) {
+    for (const std::string& name : {node.weight, node.second_weight}) {
+      if (!name.empty()) LS_TRY(add_norm_weight(local, name));
+    }
+  } else if (!node.weight.empty()) {
+    LS_ASSIGN([[maybe_unused]] const Weight weight,
+              Weight::open(*local.graph.model->tensors.find(node.weight), WeightPrecision::F32));
+  }
+  return base::Ok{};
+}
+
+// Every tensor of the node has rows of the right size.
+base::Status check_columns(const Graph& graph, const Node& node) {
+  const std::uint64_t columns = node.kind == NodeKind::EmbedRows || node.kind == NodeKind::RmsNorm
+                                    ? graph.hidden_size
+                                : node.kind == NodeKind::Rope   ? graph.head_size
+                                : node.kind == NodeKind::Linear ? graph.width(node.inputs[0].point)
+                                                                : 0;
+  for (const std::string& name : {node.weight, node.second_weight}) {
+    if (name.empty() || graph.model->tensors.find(name)->columns() == columns) continue;
+    return base::input_error(
+        graph.model->path, "tensor " + name + " must have " + std::to_string(columns) + " columns");
+  }
+  return base::Ok{};
+}
+
 }  // namespace
+
+Source source_of(const TapTensor& tap) {
+  if (tap.point != trace::TapPoint::ResidIn) return {tap.point, tap.layer.value};
+  if (tap.layer.value == 0) return {trace::TapPoint::Embed, 0};
+  return {trace::TapPoint::ResidOut, tap.layer.value - 1};
+}
 
 base::Result<LocalModel> make_local_model(const model::Model& model,
                                           const trace::DeviceInfo& device, std::uint64_t seed) {
@@ -239,17 +272,30 @@ base::Result<LocalModel> make_local_model(const model::Model& model,
   local.device = device;
   local.seed = seed;
   for (std::size_t i = 0; i < local.graph.nodes.size(); ++i) {
-    const Node& node = local.graph.nodes[i];
-    for (const Source& output : node.outputs) local.producers[output] = i;
-    if (node.kind == NodeKind::RmsNorm || node.kind == NodeKind::Rope) {
-      for (const std::string& name : {node.weight, node.second_weight}) {
-        if (!name.empty()) LS_TRY(add_norm_weight(local, name));
-      }
-    } else if (!node.weight.empty()) {
-      LS_ASSIGN([[maybe_unused]] const Weight weight,
-                Weight::open(*model.tensors.find(node.weight), WeightPrecision::F32));
-    }
+    for (const Source& output : local.graph.nodes[i].outputs) local.producers[output] = i;
+    LS_TRY(open_weights(local, local.graph.nodes[i]));
   }
+  return local;
+}
+
+base::Result<LocalModel> make_lone_model(const model::Model& model, const trace::DeviceInfo& device,
+                                         std::uint64_t seed, const trace::OpCall& call) {
+  LocalModel local;
+  local.graph = outline_graph(model);
+  local.device = device;
+  local.seed = seed;
+  for (std::size_t i = 0; i < local.graph.nodes.size(); ++i) {
+    for (const Source& output : local.graph.nodes[i].outputs) local.producers[output] = i;
+  }
+  const auto found = local.producers.find(source_of(call.writes.at(0)));
+  if (found == local.producers.end()) return local;
+  const Node& node = local.graph.nodes[found->second];
+  for (const std::string& name : {node.weight, node.second_weight}) {
+    if (name.empty() || model.tensors.find(name) != nullptr) continue;
+    return base::input_error(model.path, "tensor missing: " + name);
+  }
+  LS_TRY(check_columns(local.graph, node));
+  LS_TRY(open_weights(local, node));
   return local;
 }
 
@@ -312,7 +358,7 @@ std::vector<trace::ReplaySample> replay_sample(const LocalCall& local, const Tap
     base::Prng prng(seed ^ std::uint64_t{column} * 0x9e3779b97f4a7c15u);
     std::vector<std::uint16_t> w_bits;
     for (std::uint32_t row = 0; row < write.rows.size(); ++row) {
-      if (prng.below(64) != 0) continue;
+      if (prng.below(local.model.replay_one_in) != 0) continue;
       if (w_bits.empty()) {
         std::vector<double> values(inputs);
         weight.row(column, values);

@@ -19,12 +19,19 @@ struct LocalModel {
   Graph graph;
   trace::DeviceInfo device;
   std::uint64_t seed = 1;
+  std::uint32_t replay_one_in = 64;  // outputs of tensor cores
   // Norm weights as kernels take them: RN_f32(w), or RN_f32(1 + w), by tensor name.
   std::map<std::string, std::vector<double>> norm_weights;
   std::map<Source, std::size_t> producers;  // index of the node that writes a value
 };
 base::Result<LocalModel> make_local_model(const model::Model& model,
                                           const trace::DeviceInfo& device, std::uint64_t seed);
+// For calls of one operation: `model` needs only the tensors that it multiplies by; the first of
+// them may hold some of its rows only.
+base::Result<LocalModel> make_lone_model(const model::Model& model, const trace::DeviceInfo& device,
+                                         std::uint64_t seed, const trace::OpCall& call);
+// The value that a tap's label stands for: resid_in is the one that the layer reads.
+Source source_of(const trace::TapTensor& tap);
 
 using KnownTokens = std::map<trace::RowId, trace::TokenId>;
 
@@ -44,7 +51,7 @@ using Reason = std::string;
 // and has rows.
 Reason expect(const LocalCall& local, const trace::TapTensor& write, trace::Expected& expected);
 
-// Outputs of a tensor-core product replayed to the bit: a seeded 1 in 64.
+// Outputs of a tensor-core product replayed to the bit: a seeded 1 in `replay_one_in`.
 std::vector<trace::ReplaySample> replay_sample(const LocalCall& local,
                                                const trace::TapTensor& write);
 

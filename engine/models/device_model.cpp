@@ -36,10 +36,13 @@ float half_to_float(std::uint16_t half) {
 
 class Uploader {
  public:
-  Uploader(const model::Model& model, device::Device& device) : model_(model), device_(device) {}
+  // `partial`: a tensor that the model lacks stays empty.
+  Uploader(const model::Model& model, device::Device& device, bool partial = false)
+      : model_(model), device_(device), partial_(partial) {}
 
   base::Result<Weight> matrix(WeightRole role, std::uint32_t layer = 0) {
     const model::TensorInfo* tensor = model_.weight(role, layer);
+    if (tensor == nullptr && partial_) return Weight{};
     LS_CHECK(tensor != nullptr);
     if (!kernels::weight_supported(tensor->dtype)) {
       return base::unsupported_error(model_.path, "tensor " + tensor->name,
@@ -61,6 +64,7 @@ class Uploader {
   // A norm's weight as f32; (1 + w) is rounded once where the file holds w.
   base::Result<device::Buffer> vector(WeightRole role, std::uint32_t layer = 0) {
     const model::TensorInfo* tensor = model_.weight(role, layer);
+    if (tensor == nullptr && partial_) return device::Buffer{};
     LS_CHECK(tensor != nullptr);
     std::vector<float> values(tensor->elements());
     LS_TRY(widen(*tensor, values));
@@ -98,6 +102,7 @@ class Uploader {
 
   const model::Model& model_;
   device::Device& device_;
+  bool partial_;
 };
 
 base::Result<LayerWeights> upload_layer(Uploader& uploader, const model::ModelConfig& config,
@@ -149,20 +154,22 @@ base::Status upload_rope(Uploader& uploader, DeviceModel& result, std::uint32_t 
   return base::Ok{};
 }
 
+// Pools of layers [first, end).
 base::Status allocate_pools(DeviceModel& result, device::Device& device,
-                            const trace::EngineSettings& settings) {
+                            const trace::EngineSettings& settings, std::size_t first,
+                            std::size_t end) {
   const std::uint64_t cells = std::uint64_t{settings.num_blocks} * settings.block_size;
   const auto elements =
       base::checked_mul(cells, std::uint64_t{result.kv.kv_head_count} * result.kv.head_size);
   const auto pool = elements ? model::storage_bytes(result.kv.cell_format, *elements) : elements;
-  const auto total = pool ? base::checked_mul(*pool, 2 * result.layers.size()) : pool;
+  const auto total = pool ? base::checked_mul(*pool, 2 * (end - first)) : pool;
   if (!total || *total > device.free_bytes()) {
     return base::environment_error(device.properties().name,
                                    "the KV pool of " + std::to_string(settings.num_blocks) +
                                        " pages does not fit into " +
                                        std::to_string(device.free_bytes()) + " free bytes");
   }
-  for (std::size_t i = 0; i < result.layers.size(); ++i) {
+  for (std::size_t i = first; i < end; ++i) {
     const std::string label = "layer " + std::to_string(i);
     LS_ASSIGN(result.layers[i].k_pool, device.allocate(*pool, label + " K pool"));
     LS_ASSIGN(result.layers[i].v_pool, device.allocate(*pool, label + " V pool"));
@@ -170,23 +177,34 @@ base::Status allocate_pools(DeviceModel& result, device::Device& device,
   return base::Ok{};
 }
 
-}  // namespace
-
-base::Result<std::unique_ptr<DeviceModel>> upload(const model::Model& model, device::Device& device,
-                                                  const trace::EngineSettings& settings) {
+std::unique_ptr<DeviceModel> empty_model(const model::Model& model,
+                                         const trace::EngineSettings& settings) {
   auto result = std::make_unique<DeviceModel>();
   result->config = model.config;
   result->operand_format = settings.operand_format;
   result->kv = {settings.block_size, model.config.kv_head_count, model.config.head_size,
                 settings.operand_format};
-  Uploader uploader(model, device);
-  LS_ASSIGN(result->embedding, uploader.matrix(WeightRole::TokenEmbedding));
-  if (model.config.tied_embeddings) {
-    result->head.matrix = result->embedding.matrix;
+  return result;
+}
+
+base::Status upload_shared(Uploader& uploader, DeviceModel& result) {
+  LS_ASSIGN(result.embedding, uploader.matrix(WeightRole::TokenEmbedding));
+  if (result.config.tied_embeddings) {
+    result.head.matrix = result.embedding.matrix;
   } else {
-    LS_ASSIGN(result->head, uploader.matrix(WeightRole::Head));
+    LS_ASSIGN(result.head, uploader.matrix(WeightRole::Head));
   }
-  LS_ASSIGN(result->final_norm, uploader.vector(WeightRole::FinalNorm));
+  LS_ASSIGN(result.final_norm, uploader.vector(WeightRole::FinalNorm));
+  return base::Ok{};
+}
+
+}  // namespace
+
+base::Result<std::unique_ptr<DeviceModel>> upload(const model::Model& model, device::Device& device,
+                                                  const trace::EngineSettings& settings) {
+  std::unique_ptr<DeviceModel> result = empty_model(model, settings);
+  Uploader uploader(model, device);
+  LS_TRY(upload_shared(uploader, *result));
   for (std::uint32_t i = 0; i < model.config.layer_count; ++i) {
     LS_ASSIGN(LayerWeights layer, upload_layer(uploader, model.config, i));
     result->layers.push_back(std::move(layer));
@@ -195,7 +213,28 @@ base::Result<std::unique_ptr<DeviceModel>> upload(const model::Model& model, dev
   const auto positions =
       static_cast<std::uint32_t>(std::min<std::uint64_t>(model.config.context_length, cells));
   LS_TRY(upload_rope(uploader, *result, positions));
-  LS_TRY(allocate_pools(*result, device, settings));
+  LS_TRY(allocate_pools(*result, device, settings, 0, result->layers.size()));
+  return result;
+}
+
+base::Result<std::unique_ptr<DeviceModel>> upload_layer_alone(const model::Model& model,
+                                                              device::Device& device,
+                                                              const trace::EngineSettings& settings,
+                                                              std::uint32_t layer,
+                                                              std::uint32_t positions) {
+  std::unique_ptr<DeviceModel> result = empty_model(model, settings);
+  Uploader uploader(model, device, true);
+  LS_TRY(upload_shared(uploader, *result));
+  result->layers.resize(model.config.layer_count);
+  LayerWeights& own = result->layers.at(layer);
+  LS_ASSIGN(own, upload_layer(uploader, model.config, layer));
+  if (positions == 0) return result;
+  const std::vector<float> table =
+      rope_table(rope_frequencies(model.config, model.config.layers[layer]), positions);
+  LS_ASSIGN(device::Buffer buffer, uploader.bytes(std::as_bytes(std::span(table)), "rope table"));
+  own.cos_sin = buffer.address();
+  result->rope_tables.push_back(std::move(buffer));
+  LS_TRY(allocate_pools(*result, device, settings, layer, layer + 1));
   return result;
 }
 

@@ -49,4 +49,12 @@ struct DeviceModel {
 base::Result<std::unique_ptr<DeviceModel>> upload(const model::Model& model, device::Device& device,
                                                   const trace::EngineSettings& settings);
 
+// What one operation of `layer` needs: of the weights those that `model` has (others stay empty),
+// of pools and RoPE tables the layer's own, for `positions` positions.
+base::Result<std::unique_ptr<DeviceModel>> upload_layer_alone(const model::Model& model,
+                                                              device::Device& device,
+                                                              const trace::EngineSettings& settings,
+                                                              std::uint32_t layer,
+                                                              std::uint32_t positions);
+
 }  // namespace lockstep::engine

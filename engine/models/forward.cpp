@@ -76,8 +76,6 @@ base::Result<DeviceTensor> Forward::add(Input a, Input b, std::uint32_t layer, T
   return sum;
 }
 
-namespace {
-
 base::Result<DeviceTensor> embed(const Forward& forward) {
   const DeviceModel& model = forward.model;
   LS_ASSIGN(DeviceTensor resid,
@@ -124,7 +122,15 @@ base::Result<DeviceTensor> final_norm(const Forward& forward, const DeviceTensor
   return y;
 }
 
-}  // namespace
+base::Result<DeviceTensor> argmax(const Forward& forward, const DeviceTensor& logits) {
+  LS_ASSIGN(DeviceTensor tokens, forward.make(DType::I32, 1, logits.rows, "token"));
+  const kernels::ArgmaxArgs args{logits.address(), tokens.address(), logits.row_count(),
+                                 logits.width};
+  LS_TRY(kernels::launch_argmax(forward.context, args));
+  LS_TRY(forward.taps.record(kernels::argmax_contract(args), 0, {}, {{TapPoint::Logits, logits}},
+                             {{TapPoint::Token, tokens}}));
+  return tokens;
+}
 
 base::Result<std::vector<trace::TokenId>> run_batch(const Forward& forward) {
   LS_ASSIGN(DeviceTensor resid, embed(forward));
@@ -146,12 +152,7 @@ base::Result<std::vector<trace::TokenId>> run_batch(const Forward& forward) {
   LS_ASSIGN(const DeviceTensor logits,
             forward.product({normed, TapPoint::FinalNorm}, head, model::WeightRole::Head, 0,
                             TapPoint::Logits));
-  LS_ASSIGN(const DeviceTensor tokens, forward.make(DType::I32, 1, normed.rows, "token"));
-  const kernels::ArgmaxArgs args{logits.address(), tokens.address(), logits.row_count(),
-                                 logits.width};
-  LS_TRY(kernels::launch_argmax(forward.context, args));
-  LS_TRY(forward.taps.record(kernels::argmax_contract(args), 0, {}, {{TapPoint::Logits, logits}},
-                             {{TapPoint::Token, tokens}}));
+  LS_ASSIGN(const DeviceTensor tokens, argmax(forward, logits));
   std::vector<trace::TokenId> result(logits.row_count());
   LS_TRY(forward.device().copy_from_device(std::as_writable_bytes(std::span(result)),
                                            tokens.address()));

@@ -53,6 +53,12 @@ base::Result<DeviceTensor> llama_layer(const Forward& forward, std::uint32_t ind
 base::Result<DeviceTensor> gemma3_layer(const Forward& forward, std::uint32_t index,
                                         DeviceTensor resid_in);
 
+// Ends of the sequence. embed: the batch's tokens -> embed. final_norm: of the sampled rows only.
+// argmax: token, one a row of `logits`.
+base::Result<DeviceTensor> embed(const Forward& forward);
+base::Result<DeviceTensor> final_norm(const Forward& forward, const DeviceTensor& resid);
+base::Result<DeviceTensor> argmax(const Forward& forward, const DeviceTensor& logits);
+
 // Tokens -> logits of the batch's sampled rows -> their argmax, as u32 on the host.
 base::Result<std::vector<trace::TokenId>> run_batch(const Forward& forward);
 

@@ -171,7 +171,14 @@ base::Status check_weights(const Graph& graph) {
   return base::Ok{};
 }
 
-base::Result<Graph> build_graph(const model::Model& model) {
+bool has_gguf_names(const model::Model& model) {
+  for (const auto& [name, tensor] : model.tensors.all()) {
+    if (name.starts_with("model.") || name.starts_with("lm_head.")) return false;
+  }
+  return true;
+}
+
+Graph outline_graph(const model::Model& model) {
   switch (model.config.arch) {
     case model::Arch::Llama:
       return llama_graph(model);
@@ -179,6 +186,12 @@ base::Result<Graph> build_graph(const model::Model& model) {
       return gemma3_graph(model);
   }
   LS_CHECK(false);
+}
+
+base::Result<Graph> build_graph(const model::Model& model) {
+  Graph graph = outline_graph(model);
+  LS_TRY(check_weights(graph));
+  return graph;
 }
 
 }  // namespace lockstep::reference

@@ -76,10 +76,14 @@ struct Graph {
 
 // The graph of a model: Error where the file lacks a tensor that the architecture needs.
 base::Result<Graph> build_graph(const model::Model& model);
+// The same without a look at the tensors: most may be missing.
+Graph outline_graph(const model::Model& model);
 
 // One architecture each. `model` is of that architecture.
-base::Result<Graph> llama_graph(const model::Model& model);
-base::Result<Graph> gemma3_graph(const model::Model& model);
+Graph llama_graph(const model::Model& model);
+Graph gemma3_graph(const model::Model& model);
+// Whether tensors have the names of GGUF files, not those of Hugging Face checkpoints.
+bool has_gguf_names(const model::Model& model);
 
 // Shared by the architectures: shapes and parameters that every decoder-only transformer has.
 Graph graph_of_config(const model::Model& model);

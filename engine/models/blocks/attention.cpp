@@ -97,50 +97,6 @@ base::Result<trace::TapTensor> read_cells(const Forward& forward, std::uint32_t 
   return tap;
 }
 
-base::Result<DeviceTensor> rotate(const Forward& forward, std::uint32_t index,
-                                  const DeviceTensor& q, const DeviceTensor& k,
-                                  const DeviceTensor& v) {
-  const LayerWeights& layer = forward.model.layers[index];
-  const model::ModelConfig& config = forward.model.config;
-  LS_ASSIGN(DeviceTensor q_rot,
-            forward.make(forward.activation_format(), q.width, q.rows, "q_rot"));
-  kernels::RopeKvWriteArgs args;
-  args.q_raw = q.address();
-  args.k_raw = k.address();
-  args.v_raw = v.address();
-  args.q_norm = layer.query_norm.address();
-  args.k_norm = layer.key_norm.address();
-  args.epsilon = static_cast<float>(config.rms_norm_epsilon);
-  args.cos_sin = layer.cos_sin;
-  args.positions = forward.batch.positions.address();
-  args.slots = forward.batch.slots.address();
-  args.q_out = q_rot.address();
-  args.q_format = q_rot.dtype;
-  args.k_pool = layer.k_pool.address();
-  args.v_pool = layer.v_pool.address();
-  args.kv = forward.model.kv;
-  args.pairing = config.rope_pairing;
-  args.rows = forward.batch.row_count();
-  args.head_count = config.head_count;
-  LS_TRY(kernels::launch_rope_kv_write(forward.context, args));
-  if (!forward.taps.enabled()) return q_rot;
-  std::vector<trace::TapTensor> reads, writes;
-  for (const auto& [point, tensor] : {std::pair{TapPoint::QRaw, &q}, std::pair{TapPoint::KRaw, &k},
-                                      std::pair{TapPoint::VRaw, &v}}) {
-    LS_ASSIGN(trace::TapTensor tap, forward.taps.copy(point, index, *tensor));
-    reads.push_back(std::move(tap));
-  }
-  LS_ASSIGN(trace::TapTensor q_tap, forward.taps.copy(TapPoint::QRot, index, q_rot));
-  LS_ASSIGN(trace::TapTensor k_tap, written_cells(forward, index, TapPoint::KCell));
-  LS_ASSIGN(trace::TapTensor v_tap, written_cells(forward, index, TapPoint::VCell));
-  writes.push_back(std::move(q_tap));
-  writes.push_back(std::move(k_tap));
-  writes.push_back(std::move(v_tap));
-  forward.taps.send(kernels::rope_kv_write_contract(args), index, {}, std::move(reads),
-                    std::move(writes));
-  return q_rot;
-}
-
 base::Result<trace::Contract> launch_prefill(const Forward& forward, std::uint32_t index,
                                              const DeviceTensor& q_rot, const DeviceTensor& out) {
   const LayerWeights& layer = forward.model.layers[index];
@@ -195,6 +151,52 @@ base::Result<trace::Contract> launch_decode(const Forward& forward, std::uint32_
   return kernels::attention_decode_contract(args);
 }
 
+}  // namespace
+
+base::Result<DeviceTensor> rotate(const Forward& forward, std::uint32_t index,
+                                  const DeviceTensor& q, const DeviceTensor& k,
+                                  const DeviceTensor& v) {
+  const LayerWeights& layer = forward.model.layers[index];
+  const model::ModelConfig& config = forward.model.config;
+  LS_ASSIGN(DeviceTensor q_rot,
+            forward.make(forward.activation_format(), q.width, q.rows, "q_rot"));
+  kernels::RopeKvWriteArgs args;
+  args.q_raw = q.address();
+  args.k_raw = k.address();
+  args.v_raw = v.address();
+  args.q_norm = layer.query_norm.address();
+  args.k_norm = layer.key_norm.address();
+  args.epsilon = static_cast<float>(config.rms_norm_epsilon);
+  args.cos_sin = layer.cos_sin;
+  args.positions = forward.batch.positions.address();
+  args.slots = forward.batch.slots.address();
+  args.q_out = q_rot.address();
+  args.q_format = q_rot.dtype;
+  args.k_pool = layer.k_pool.address();
+  args.v_pool = layer.v_pool.address();
+  args.kv = forward.model.kv;
+  args.pairing = config.rope_pairing;
+  args.rows = forward.batch.row_count();
+  args.head_count = config.head_count;
+  LS_TRY(kernels::launch_rope_kv_write(forward.context, args));
+  if (!forward.taps.enabled()) return q_rot;
+  std::vector<trace::TapTensor> reads, writes;
+  for (const auto& [point, tensor] : {std::pair{TapPoint::QRaw, &q}, std::pair{TapPoint::KRaw, &k},
+                                      std::pair{TapPoint::VRaw, &v}}) {
+    LS_ASSIGN(trace::TapTensor tap, forward.taps.copy(point, index, *tensor));
+    reads.push_back(std::move(tap));
+  }
+  LS_ASSIGN(trace::TapTensor q_tap, forward.taps.copy(TapPoint::QRot, index, q_rot));
+  LS_ASSIGN(trace::TapTensor k_tap, written_cells(forward, index, TapPoint::KCell));
+  LS_ASSIGN(trace::TapTensor v_tap, written_cells(forward, index, TapPoint::VCell));
+  writes.push_back(std::move(q_tap));
+  writes.push_back(std::move(k_tap));
+  writes.push_back(std::move(v_tap));
+  forward.taps.send(kernels::rope_kv_write_contract(args), index, {}, std::move(reads),
+                    std::move(writes));
+  return q_rot;
+}
+
 base::Result<DeviceTensor> attend(const Forward& forward, std::uint32_t index,
                                   const DeviceTensor& q_rot) {
   LS_ASSIGN(DeviceTensor out,
@@ -215,8 +217,6 @@ base::Result<DeviceTensor> attend(const Forward& forward, std::uint32_t index,
   forward.taps.send(contract, index, {}, std::move(reads), std::move(writes));
   return out;
 }
-
-}  // namespace
 
 base::Result<DeviceTensor> attention_block(const Forward& forward, std::uint32_t index,
                                            const DeviceTensor& normed) {

@@ -10,4 +10,12 @@ namespace lockstep::engine {
 base::Result<DeviceTensor> attention_block(const Forward& forward, std::uint32_t layer,
                                            const DeviceTensor& normed);
 
+// Its two operations of its own. rotate: raw q, k, v -> rotated q; K and V go to the rows' cells.
+base::Result<DeviceTensor> rotate(const Forward& forward, std::uint32_t layer,
+                                  const DeviceTensor& q, const DeviceTensor& k,
+                                  const DeviceTensor& v);
+// Rotated q and the requests' cells -> attn.
+base::Result<DeviceTensor> attend(const Forward& forward, std::uint32_t layer,
+                                  const DeviceTensor& q_rot);
+
 }  // namespace lockstep::engine

@@ -7,15 +7,9 @@ namespace lockstep::engine {
 using model::WeightRole;
 using trace::TapPoint;
 
-base::Result<DeviceTensor> ffn_block(const Forward& forward, std::uint32_t index,
-                                     const DeviceTensor& normed) {
-  const LayerWeights& layer = forward.model.layers[index];
-  const Forward::Input input{normed, TapPoint::FfnNorm};
-  LS_ASSIGN(const DeviceTensor gate,
-            forward.product(input, layer.gate.matrix, WeightRole::Gate, index, TapPoint::Gate));
-  LS_ASSIGN(const DeviceTensor up,
-            forward.product(input, layer.up.matrix, WeightRole::Up, index, TapPoint::Up));
-  LS_ASSIGN(const DeviceTensor act,
+base::Result<DeviceTensor> activate(const Forward& forward, std::uint32_t index,
+                                    const DeviceTensor& gate, const DeviceTensor& up) {
+  LS_ASSIGN(DeviceTensor act,
             forward.make(forward.activation_format(), gate.width, gate.rows, "act"));
   kernels::GateArgs args;
   args.gate = gate.address();
@@ -27,6 +21,18 @@ base::Result<DeviceTensor> ffn_block(const Forward& forward, std::uint32_t index
   LS_TRY(kernels::launch_gate(forward.context, args));
   LS_TRY(forward.taps.record(kernels::gate_contract(args), index, {},
                              {{TapPoint::Gate, gate}, {TapPoint::Up, up}}, {{TapPoint::Act, act}}));
+  return act;
+}
+
+base::Result<DeviceTensor> ffn_block(const Forward& forward, std::uint32_t index,
+                                     const DeviceTensor& normed) {
+  const LayerWeights& layer = forward.model.layers[index];
+  const Forward::Input input{normed, TapPoint::FfnNorm};
+  LS_ASSIGN(const DeviceTensor gate,
+            forward.product(input, layer.gate.matrix, WeightRole::Gate, index, TapPoint::Gate));
+  LS_ASSIGN(const DeviceTensor up,
+            forward.product(input, layer.up.matrix, WeightRole::Up, index, TapPoint::Up));
+  LS_ASSIGN(const DeviceTensor act, activate(forward, index, gate, up));
   return forward.product({act, TapPoint::Act}, layer.down.matrix, WeightRole::Down, index,
                          TapPoint::FfnDown);
 }

@@ -9,4 +9,8 @@ namespace lockstep::engine {
 base::Result<DeviceTensor> ffn_block(const Forward& forward, std::uint32_t layer,
                                      const DeviceTensor& normed);
 
+// Its operation of its own: activation(gate) * up -> act.
+base::Result<DeviceTensor> activate(const Forward& forward, std::uint32_t layer,
+                                    const DeviceTensor& gate, const DeviceTensor& up);
+
 }  // namespace lockstep::engine
