@@ -57,7 +57,7 @@ json finding_json(const Finding& finding, const std::string& file, const std::st
                  {"ratio", maybe(finding.ratio)},
                  {"count", finding.count},
                  {"notes", finding.notes},
-                 {"replay", repeat}};
+                 {"replay", file.empty() ? repeat : "./lockstep replay " + file}};
   if (!file.empty()) result["file"] = file;
   return result;
 }

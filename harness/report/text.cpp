@@ -117,7 +117,7 @@ void write_finding(Writer& out, const Finding& finding, const std::string& file,
     out.line("{}", text);
   }
   for (const std::string& note : finding.notes) out.line("  {}", note);
-  if (!file.empty()) out.line("  operands   {}", file);
+  if (!file.empty()) out.line("  {}", out.bold("replay     ./lockstep replay " + file));
   out.line("  {}", out.bold("repeat     " + repeat));
   out.line("");
 }

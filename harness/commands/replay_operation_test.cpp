@@ -1,0 +1,150 @@
+// An operation cut out of a run, through a file, alone: the bits of the run; and what a file may
+// not say.
+#include "harness/commands/replay_operation.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <tuple>
+
+#include "harness/subjects/op_subject.h"
+#include "model/tiny.h"
+
+namespace lockstep::harness {
+namespace {
+
+using model::DType;
+using trace::Op;
+
+struct Case {
+  const char* device;
+  model::Arch arch;
+  DType weights, operands;
+};
+
+// One call of each kind that a run makes, the last one met.
+struct TinyRun {
+  model::Model model;
+  trace::Scenario scenario;
+  device::DeviceOptions options;
+  std::map<std::tuple<Op, bool, std::optional<model::WeightRole>>, trace::OpCall> calls;
+};
+
+TinyRun run_tiny(const Case& of) {
+  TinyRun run;
+  model::TinyOptions tiny;
+  tiny.arch = of.arch;
+  tiny.seed = 7;
+  tiny.dtype = of.weights;
+  tiny.window = of.arch == model::Arch::Gemma3 ? 5 : 0;
+  tiny.vocab_size = 320;
+  run.model = model::make_tiny(tiny);
+  run.scenario.device = of.device;
+  run.scenario.seed = 11;
+  run.scenario.engine.block_size = 3;
+  run.scenario.engine.operand_format = of.operands;
+  run.scenario.requests.resize(2);
+  run.scenario.requests[0].prompt = {1, 5, 9, 2, 7, 7, 3};
+  run.scenario.requests[1].prompt = {4, 2};
+  for (trace::RequestSpec& request : run.scenario.requests) request.max_tokens = 3;
+  run.options.approximation = device::ApproximationMode::Hashed;
+  const base::Status status =
+      run_engine(run.model, run.scenario, {true, run.options}, [&run](const trace::Event& event) {
+        if (const auto* done = std::get_if<trace::OpCompleted>(&event)) {
+          const trace::OpCall& call = done->call;
+          run.calls[{call.contract.op, call.prefill, call.weight}] = call;
+        }
+      });
+  EXPECT_TRUE(status.ok()) << status.error().message();
+  return run;
+}
+
+RecordedOperation through_a_file(const RecordedOperation& operation) {
+  oracles::Finding finding;
+  finding.key = "op_bounds.x";
+  const auto bytes = trace::encode_trace(trace_of(operation, finding), "test.lstrace").value();
+  const trace::Trace read = trace::decode_trace(bytes, "test.lstrace").value();
+  EXPECT_TRUE(holds_operation(read));
+  return operation_of(read, "test.lstrace").value();
+}
+
+class OperationAlone : public testing::TestWithParam<Case> {};
+INSTANTIATE_TEST_SUITE_P(
+    Runs, OperationAlone,
+    testing::Values(Case{"vgpu:sm_80", model::Arch::Llama, DType::Q4_0, DType::F16},
+                    Case{"vgpu:sm_90", model::Arch::Gemma3, DType::Q4_K, DType::F16},
+                    Case{"vgpu:sm_90", model::Arch::Gemma3, DType::F16, DType::BF16},
+                    Case{"vgpu:sm_90", model::Arch::Llama, DType::F32, DType::F32}));
+
+TEST_P(OperationAlone, HasTheBitsOfItsRunAndHolds) {
+  const TinyRun run = run_tiny(GetParam());
+  ASSERT_GE(run.calls.size(), 15u);
+  for (const bool cut : {false, true}) {
+    for (const auto& [kind, call] : run.calls) {
+      const CutOptions options = cut ? CutOptions{0, 32} : CutOptions{};
+      const auto made = cut_out(call, 70, run.model, run.scenario, run.options, options);
+      const std::string name(trace::name(call.contract.op));
+      ASSERT_TRUE(made.ok()) << name << ": " << made.error().message();
+      const RecordedOperation operation = through_a_file(*made);
+      const auto replay = replay_on(operation, run.scenario.device);
+      ASSERT_TRUE(replay.ok()) << name << ": " << replay.error().message();
+      EXPECT_EQ(replay->same, replay->values) << name;
+      for (const oracles::Verdict& verdict : replay->outcome.verdicts) {
+        EXPECT_TRUE(verdict.findings.empty()) << name << ": " << verdict.findings.front().key
+                                              << ": " << verdict.findings.front().message;
+        if (verdict.law == "op_bounds") {
+          EXPECT_EQ(verdict.checked, replay->values) << name << ": " << verdict.reason;
+        }
+      }
+    }
+  }
+}
+
+TEST(OperationFile, OtherRecordedBitsShow) {
+  const TinyRun run = run_tiny({"vgpu:sm_90", model::Arch::Llama, DType::F16, DType::F16});
+  const trace::OpCall& call = run.calls.at({Op::ResidualAdd, false, {}});
+  RecordedOperation operation = cut_out(call, 0, run.model, run.scenario, run.options).value();
+  operation.call.writes.front().bytes.front() ^= std::byte{1};
+  const OperationReplay replay = replay_on(through_a_file(operation), "vgpu:sm_90").value();
+  EXPECT_EQ(replay.same + 1, replay.values);
+}
+
+TEST(OperationFile, WhatCannotRunIsRefused) {
+  const TinyRun run = run_tiny({"vgpu:sm_90", model::Arch::Llama, DType::F16, DType::F16});
+  const auto refused = [&](Op op, bool prefill, std::optional<model::WeightRole> weight,
+                           const auto& change) {
+    const trace::OpCall& call = run.calls.at({op, prefill, weight});
+    RecordedOperation operation = cut_out(call, 0, run.model, run.scenario, run.options).value();
+    change(operation);
+    const trace::Trace trace = trace_of(operation, {});
+    const auto read = operation_of(trace, "test.lstrace");
+    return !read.ok() && read.error().exit_status() == 2;
+  };
+  using R = RecordedOperation;
+  const auto role = model::WeightRole::Query;
+  EXPECT_TRUE(refused(Op::Gemm, true, role, [](R& o) { o.weights.clear(); }));
+  EXPECT_TRUE(refused(Op::Gemm, true, role, [](R& o) { o.weights[0].bytes.pop_back(); }));
+  EXPECT_TRUE(refused(Op::Gemm, true, role, [](R& o) { o.weights[0].columns += 1; }));
+  EXPECT_TRUE(refused(Op::Gemm, true, role, [](R& o) { o.call.weight.reset(); }));
+  EXPECT_TRUE(refused(Op::Gemm, true, role, [](R& o) { o.call.reads[0].rows.pop_back(); }));
+  EXPECT_TRUE(refused(Op::Gemm, true, role, [](R& o) { o.config.layers.resize(0); }));
+  EXPECT_TRUE(refused(Op::Gemm, true, role, [](R& o) { o.config.head_count = 0; }));
+  EXPECT_TRUE(refused(Op::AttentionDecode, false, {}, [](R& o) { o.block_size = 0; }));
+  EXPECT_TRUE(refused(Op::AttentionDecode, false, {}, [](R& o) {
+    // The first cell of the first request.
+    for (std::size_t i = 1; i < 3; ++i) {
+      trace::TapTensor& cells = o.call.reads[i];
+      cells.bytes.erase(cells.bytes.begin(),
+                        cells.bytes.begin() +
+                            static_cast<std::ptrdiff_t>(cells.bytes.size() / cells.rows.size()));
+      cells.rows.erase(cells.rows.begin());
+    }
+  }));
+  EXPECT_TRUE(refused(Op::EmbedRows, true, model::WeightRole::TokenEmbedding,
+                      [](R& o) { o.call.reads[0].bytes[3] = std::byte{1}; }));
+  EXPECT_TRUE(refused(Op::Argmax, false, {},
+                      [](R& o) { o.call.writes[0].rows[0].position = o.config.context_length; }));
+}
+
+}  // namespace
+}  // namespace lockstep::harness
