@@ -11,6 +11,7 @@
 
 #include "harness/commands/commands.h"
 #include "harness/commands/device_names.h"
+#include "harness/commands/scenario_commands.h"
 #include "harness/open_model.h"
 #include "harness/prompts.h"
 #include "harness/report/operation_file.h"
@@ -119,7 +120,7 @@ base::Status write_report(const RunArguments& arguments, const RunReport& report
 
 base::Result<int> execute(RunArguments& arguments) {
   if (!arguments.scenario.empty()) {
-    return base::unsupported_error("", "--scenario", "is not built in this version");
+    return run_scenario_command(arguments.scenario, arguments.common, arguments.report_wanted);
   }
   const auto start = std::chrono::steady_clock::now();
   const Progress progress(!arguments.common.quiet && !arguments.common.json);
