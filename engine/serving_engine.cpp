@@ -7,9 +7,9 @@
 
 namespace lockstep::engine {
 
-ServingEngine::Engine(const trace::EngineSettings& settings, std::vector<trace::TokenId> eos,
-                      std::uint32_t vocabulary, LaunchExecutor& executor, FaultHook fault,
-                      EventSink sink)
+ServingEngine::ServingEngine(const trace::EngineSettings& settings, std::vector<trace::TokenId> eos,
+                             std::uint32_t vocabulary, LaunchExecutor& executor, FaultHook fault,
+                             EventSink sink)
     : settings_(settings),
       eos_(std::move(eos)),
       vocabulary_(vocabulary),
