@@ -71,9 +71,9 @@ void KvCache::send(trace::Event event) const {
 
 void KvCache::settle() {
   if (!pending_) return;
-  const PendingHit hit = std::move(*pending_);
+  PendingHit hit = std::move(*pending_);
   pending_.reset();
-  for (const trace::BlocksHit& event : hit.events) send(event);
+  for (trace::BlocksHit& event : hit.events) send(std::move(event));
 }
 
 void KvCache::open(trace::RequestId request, const KeyScope& scope) {

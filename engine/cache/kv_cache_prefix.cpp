@@ -66,6 +66,7 @@ std::uint32_t KvCache::look_up(trace::RequestId request, std::span<const trace::
   for (const GroupState& state : looked_up.groups) LS_CHECK(state.table.empty());
   const std::uint32_t length = prefix_caching_ ? longest_hit(looked_up, tokens, limit) : 0;
   PendingHit hit{request, {}, {}};
+  std::size_t pin_count = 0;
   for (std::uint32_t g = 0; length > 0 && g < group_count(); ++g) {
     const trace::GroupSpec& group = groups_[g];
     const std::uint32_t end = length / group.block_size;
@@ -77,9 +78,10 @@ std::uint32_t KvCache::look_up(trace::RequestId request, std::span<const trace::
     for (std::uint32_t i = begin; i < end; ++i) {
       blocks[i] = pools_[group.pool].find(looked_up.groups[g].keys[i]).value();
     }
-    hit.pins.reserve(hit.pins.size() + end - begin);
+    pin_count += end - begin;
     looked_up.groups[g].table.reserve(end);
   }
+  hit.pins.reserve(pin_count);
   // Nothing fails from here on.
   for (trace::BlocksHit& event : hit.events) {
     GroupState& state = looked_up.groups[event.group];
