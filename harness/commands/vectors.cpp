@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "harness/commands/commands.h"
+#include "harness/commands/vectors_block_manager.h"
 #include "harness/commands/vectors_check.h"
 
 namespace lockstep::harness {
@@ -12,6 +13,7 @@ namespace {
 struct VectorsArguments {
   CommonOptions common;
   std::vector<std::string> files;
+  BlockManagerArguments manager;
 };
 
 void print_text(const VectorReport& report, bool quiet) {
@@ -30,6 +32,7 @@ void print_text(const VectorReport& report, bool quiet) {
                 static_cast<unsigned long long>(report.skipped));
   }
   std::printf("\n");
+  if (!report.note.empty() && !quiet) std::printf("  %s\n", report.note.c_str());
 }
 
 nlohmann::json law_of(const VectorReport& report) {
@@ -44,6 +47,7 @@ nlohmann::json law_of(const VectorReport& report) {
                         {"mismatches", report.mismatches},
                         {"skipped", report.skipped},
                         {"findings", nlohmann::json::array()}};
+  if (!report.note.empty()) law["note"] = report.note;
   for (const VectorMismatch& mismatch : report.first) {
     law["findings"].push_back({{"key", "vectors." + report.format},
                                {"message", mismatch.where},
@@ -60,6 +64,7 @@ base::Result<int> execute(const VectorsArguments& arguments) {
   std::uint64_t checked = 0, mismatches = 0;
   nlohmann::json laws = nlohmann::json::array();
   for (const std::string& file : arguments.files) {
+    if (arguments.files.size() > 1 && file.ends_with(".md")) continue;  // a data set's README
     LS_ASSIGN(const VectorReport report, check_vectors(file));
     checked += report.checked;
     mismatches += report.mismatches;
@@ -84,17 +89,40 @@ base::Result<int> execute(const VectorsArguments& arguments) {
   return mismatches ? 1 : checked ? 0 : 4;
 }
 
+base::Result<int> run(VectorsArguments& arguments) {
+  if (!arguments.manager.command.empty()) {
+    arguments.manager.files = arguments.files;
+    std::erase_if(arguments.manager.files,
+                  [](const std::string& file) { return file.ends_with(".md"); });
+    return check_block_manager(arguments.manager, arguments.common);
+  }
+  if (arguments.files.empty()) {
+    return base::input_error("files", "is required, or --block-manager");
+  }
+  return execute(arguments);
+}
+
 }  // namespace
 
 void add_vectors(CLI::App& program, int& status) {
   auto arguments = std::make_shared<VectorsArguments>();
   CLI::App* command = program.add_subcommand(
       "vectors", "number formats, block decoders and tensor-core models against vector files");
-  command->add_option("files", arguments->files, "vector files (tcv1, sfv1, gguf_dequant)")
-      ->required();
+  command->add_option("files", arguments->files,
+                      "vector files (tcv1, sfv1, gguf_dequant, vllm_block_traces)");
+  BlockManagerArguments& manager = arguments->manager;
+  command->add_option("--block-manager", manager.command,
+                      "a command that answers as docs/block_managers.md says: it is driven from "
+                      "seeds, or through the recorded operations of the files, and judged");
+  command->add_option("--cases", manager.cases, "block manager: workloads, one a seed")
+      ->check(CLI::Range(1, 1000000))
+      ->capture_default_str();
+  command->add_option("--operations", manager.operations, "block manager: of a workload")
+      ->check(CLI::Range(1, 1000000))
+      ->capture_default_str();
   add_common(*command, arguments->common);
   command->callback([arguments, &status] {
-    const base::Result<int> result = execute(*arguments);
+    const base::Result<int> result = run(*arguments);
     status = result ? *result : report_error(result.error());
   });
 }

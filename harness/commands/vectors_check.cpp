@@ -8,6 +8,9 @@
 #include <cstring>
 #include <memory>
 
+#include "harness/blocks/trace_file.h"
+#include "harness/commands/gzip.h"
+#include "harness/commands/vectors_block_traces.h"
 #include "harness/commands/vectors_record.h"
 #include "reference/formats/vectors_check.h"
 
@@ -122,6 +125,7 @@ base::Status read_lines(const std::string& text, const VectorOptions& options,
 
 base::Result<std::string> read_vector_text(const std::string& path, const base::Limits& limits) {
   LS_ASSIGN(std::string bytes, read_bytes(path, limits));
+  if (is_gzip(bytes)) return gunzip(path, bytes, limits.json_bytes);
   constexpr unsigned char kMagic[] = {0x28, 0xb5, 0x2f, 0xfd};
   if (bytes.size() < sizeof kMagic || std::memcmp(bytes.data(), kMagic, sizeof kMagic) != 0) {
     return bytes;
@@ -208,6 +212,15 @@ base::Result<VectorReport> check_vectors(const std::string& path, const VectorOp
   LS_ASSIGN(const std::string text, read_vector_text(path, options.limits));
   VectorReport report;
   report.path = path;
+  // A trace is one object; the other formats are lines, of which the first parses as a whole only
+  // if it is alone.
+  if (text.find("\"ops\"") != std::string::npos) {
+    const auto document = nlohmann::json::parse(text, nullptr, false);
+    if (is_block_trace(document)) {
+      LS_TRY(check_block_trace(document, options, report));
+      return report;
+    }
+  }
   LS_TRY(read_lines(text, options, report));
   return report;
 }

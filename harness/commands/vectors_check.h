@@ -1,7 +1,7 @@
 // Checks our number formats, tensor-core models and block decoders against vector files that others
 // made: `lockstep vectors FILE...`. Formats: tcv1 and sfv1 (JSON lines, plain or zstd; described by
 // golden/tensor_core_vectors/README.md and golden/scalar_format_vectors/README.md) and
-// golden/gguf_dequant's safetensors.
+// golden/gguf_dequant's safetensors, and vllm_block_traces (vectors_block_traces.h; plain or gzip).
 #pragma once
 
 #include <cstdint>
@@ -23,10 +23,11 @@ struct VectorMismatch {
 
 struct VectorReport {
   std::string path;
-  std::string format;         // "tcv1", "sfv1", "gguf_dequant"
+  std::string format;         // "tcv1", "sfv1", "gguf_dequant", "vllm_block_traces"
   std::uint64_t checked = 0;  // values compared
   std::uint64_t mismatches = 0;
   std::uint64_t skipped = 0;  // values of formats that we have no code for
+  std::string note;           // what differs by choice, counted; empty if nothing can
   std::vector<VectorMismatch> first;
 };
 

@@ -13,7 +13,7 @@
 
 namespace lockstep::harness {
 
-// The whole text of a file, decompressed if it is zstd, within limits.json_bytes.
+// The whole text of a file, decompressed if it is zstd or gzip, within limits.json_bytes.
 base::Result<std::string> read_vector_text(const std::string& path, const base::Limits& limits);
 
 // One record with what its errors need.
