@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
+#include <limits>
 #include <map>
 #include <sstream>
 #include <string>
@@ -142,6 +143,21 @@ TEST(ScenarioJson, TextThatThePromptNoLongerSaysIsNotWritten) {
   Scenario s = parsed(request(R"("prompt": "hello")"));
   s.requests[0].prompt.pop_back();
   EXPECT_THAT(write_scenario(s), HasSubstr(R"("prompt": [104, 101, 108, 108])"));
+}
+
+TEST(ScenarioJson, WhatNamesNothingIsWrittenSoThatItIsRefused) {
+  const Scenario good = parsed(corpus("events.json"));
+  std::vector<Scenario> bad(7, good);
+  bad[0].requests[0].adapter = 0;
+  bad[1].engine.groups[0].pool = 1;
+  bad[2].events[5].trigger.request = 9;
+  bad[3].events[3].trigger.request = 9;
+  bad[4].events[6].pool = 1;
+  bad[5].requests[0].sampling.temperature = std::numeric_limits<double>::quiet_NaN();
+  bad[6].requests[0].key = "\xff";
+  for (const Scenario& scenario : bad) {
+    EXPECT_FALSE(parse_scenario(write_scenario(scenario), "bad.json").ok());
+  }
 }
 
 TEST(ScenarioJson, LaunchIsTriggerAndFieldOfCompletions) {

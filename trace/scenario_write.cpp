@@ -18,6 +18,16 @@ void put(Json& object, const char* name, const T& value, const U& absent) {
   if (value != absent) object[name] = value;
 }
 
+// An index that names nothing becomes a name that the parser refuses: a scenario that a program
+// changed may be wrong, and then is to be refused as a file is.
+const std::string& pool_name(const EngineSettings& engine, std::uint32_t pool) {
+  static const std::string nothing;
+  return pool < engine.pools.size() ? engine.pools[pool].name : nothing;
+}
+std::string name_of_life(const std::vector<std::string>& keys, std::uint32_t life) {
+  return life < keys.size() ? keys[life] : "";
+}
+
 // Writes a prompt, with {"seed", "length"} for the runs of small seeds that it contains.
 class PromptWriter {
  public:
@@ -158,7 +168,7 @@ Json groups_json(const EngineSettings& engine) {
   for (const GroupSpec& group : engine.groups) {
     Json object = {{"name", group.name}, {"type", word(group.type)}};
     put(object, "block_size", group.block_size, engine.block_size);
-    put(object, "pool", engine.pools.at(group.pool).name, group.name);
+    put(object, "pool", pool_name(engine, group.pool), group.name);
     if (group.type == GroupType::SlidingWindow) object["window"] = group.window;
     if (group.type == GroupType::Mamba) put(object, "conv_width", group.conv_width, 4u);
     list.push_back(std::move(object));
@@ -174,7 +184,7 @@ Json pools_json(const EngineSettings& engine) {
     std::vector<PoolSpec> pools(engine.pools.begin(),
                                 engine.pools.begin() + static_cast<std::ptrdiff_t>(kept));
     for (const GroupSpec& group : engine.groups) {
-      const std::string& name = engine.pools.at(group.pool).name;
+      const std::string& name = pool_name(engine, group.pool);
       const auto named = [&](const PoolSpec& pool) { return pool.name == name; };
       if (std::none_of(pools.begin(), pools.end(), named)) pools.push_back({name});
     }
@@ -294,7 +304,10 @@ Json request_json(const RequestSpec& request, const Scenario& scenario, PromptWr
   } else {
     object["prompt"] = prompts.write(request.prompt);
   }
-  if (request.adapter) object["adapter"] = scenario.adapters.at(*request.adapter).key;
+  if (request.adapter) {
+    const bool known = *request.adapter < scenario.adapters.size();
+    object["adapter"] = known ? scenario.adapters[*request.adapter].key : "";
+  }
   if (request.cache_salt) object["cache_salt"] = *request.cache_salt;
   put_sampling(object, request);
   Json script = Json::array(), draft = Json::array();
@@ -325,10 +338,12 @@ void put_trigger(Json& object, const ForcedEvent& event, const std::vector<std::
       object["tick"] = trigger.value;
       break;
     case Trigger::Kind::Emitted:
-      object["when"] = {{"request", keys.at(trigger.request)}, {"emitted", trigger.value}};
+      object["when"] = {{"request", name_of_life(keys, trigger.request)},
+                        {"emitted", trigger.value}};
       break;
     case Trigger::Kind::Computed:
-      object["when"] = {{"request", keys.at(trigger.request)}, {"computed", trigger.value}};
+      object["when"] = {{"request", name_of_life(keys, trigger.request)},
+                        {"computed", trigger.value}};
       break;
     case Trigger::Kind::Launch:
       object["launch"] = trigger.value;
@@ -345,7 +360,7 @@ void put_fail(Json& object, const ForcedEvent& event, const std::string& pool) {
 
 void put_fields(Json& object, const ForcedEvent& event, const EngineSettings& engine) {
   using Type = ForcedEventType;
-  const std::string pool = event.pool < engine.pools.size() ? engine.pools[event.pool].name : "";
+  const std::string& pool = pool_name(engine, event.pool);
   switch (event.type) {
     case Type::Cancel:
     case Type::Disconnect:

@@ -269,13 +269,13 @@ TEST(TraceFile, IsReadBackAsItWas) {
 
 TEST(TraceFile, ManyEventsTakeSeveralFrames) {
   Trace trace = example();
-  trace.events.assign(150000, LifeAborted{{1}, 123456});
+  trace.events.assign(60000, LifeAborted{{1}, 123456});
   const auto bytes = encode_trace(trace, "x.lstrace");
   const auto again = decode_trace(*bytes, "x.lstrace");
   ASSERT_TRUE(again.ok()) << again.error().message();
   expect_equal(*again, trace);
   base::Limits limits;
-  limits.trace_frames = 8;  // PROG SCEN FIND, 4 of events, 2 blobs
+  limits.trace_frames = 4;  // PROG SCEN FIND, 2 of events, 2 blobs
   EXPECT_THAT(error_of(*bytes, limits), HasSubstr("trace_frames"));
 }
 
