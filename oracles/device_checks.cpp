@@ -47,9 +47,15 @@ class SubjectChecks : public Oracle {
   std::string_view law() const override { return "subject_checks"; }
   void on_event(const trace::Event& event) override {
     if (const auto* failed = std::get_if<trace::SubjectFailed>(&event)) {
-      findings_.add(fmt::format("check:{}:{}", failed->file, failed->function), failed->message,
-                    {});
+      bool is_new = false;
+      Finding& finding =
+          findings_.add(fmt::format("check:{}:{}", failed->file, failed->function), is_new);
+      if (is_new) {
+        finding.message = failed->message;
+        finding.event_index = event_index_;
+      }
     }
+    ++event_index_;
   }
   Verdict finish(const std::vector<Verdict>&) override {
     return verdict_of(law(), 0, "checks", findings_, "no invariant of the subject's own failed");
@@ -57,6 +63,7 @@ class SubjectChecks : public Oracle {
 
  private:
   FindingList findings_;
+  std::uint64_t event_index_ = 0;
 };
 
 }  // namespace
