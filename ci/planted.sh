@@ -3,7 +3,7 @@
 #     the program with the fault ci/planted/NAME.patch; with no model, prompt or setting among the
 #     arguments, those of the patch's run: line
 # planted.sh run --planted all
-#     every fault: its law must find it, and name the operation
+#     every fault: its law must find it, and name the operation; its files must show it again
 #
 # Called by ./lockstep, which sets up compilers. Sources are copied to .deps/planted/src (what has
 # changed, so that little is built again), patched, and built in .deps/planted/build; all faults
@@ -110,6 +110,20 @@ sys.exit(0 if named and (named[0]["where"]["op"] or "").startswith(wanted[-1]) e
 PYTHON
 }
 
+# replays FOLDER: each file of a finding shows it again, on its own.
+replays() {
+  local file status
+  for file in "$1"/*.lstrace; do
+    [ -f "$file" ] || continue
+    status=0
+    "$build/lockstep" replay "$file" -q >"$work/replay" || status=$?
+    if [ $status != 1 ]; then
+      echo "  replay of ${file##*/}: exit status $status, $(tail -1 "$work/replay")"
+      return 1
+    fi
+  done
+}
+
 run_all() {
   local name law words missed=() started
   work=$(mktemp -d)
@@ -119,6 +133,7 @@ run_all() {
     law=$(header "$name" law)
     prepare "$name"
     read -ra words <<<"$(header "$name" run)"
+    rm -rf "$work/report"
     local built=$((SECONDS - started)) status=0
     "$build/lockstep" "${words[@]}" --planted "$name" --json --report "$work/report" \
       >"$work/$name.json" || status=$?
@@ -127,6 +142,8 @@ run_all() {
       echo "  exit status $status"
       missed+=("$name")
     elif ! verdict "$work/$name.json" "$law"; then
+      missed+=("$name")
+    elif ! replays "$work/report"; then
       missed+=("$name")
     fi
   done

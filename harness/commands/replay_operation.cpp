@@ -42,11 +42,16 @@ void compare_bits(const trace::OpCall& recorded, const trace::OpCall& now,
   }
 }
 
-const Finding* first_finding(const RunOutcome& outcome) {
+// The one of `key`, else the first.
+const Finding* find_finding(const RunOutcome& outcome, const std::string& key) {
+  const Finding* first = nullptr;
   for (const Verdict& verdict : outcome.verdicts) {
-    if (!verdict.findings.empty()) return &verdict.findings.front();
+    for (const Finding& finding : verdict.findings) {
+      if (finding.key == key) return &finding;
+      if (first == nullptr) first = &finding;
+    }
   }
-  return nullptr;
+  return first;
 }
 const Verdict* verdict_of(const RunOutcome& outcome, std::string_view law) {
   for (const Verdict& verdict : outcome.verdicts) {
@@ -62,7 +67,7 @@ class Text {
 
   std::string of(const OperationReplay& replay, double seconds) const {
     std::string text;
-    const Finding* found = first_finding(replay.outcome);
+    const Finding* found = find_finding(replay.outcome, trace_.finding_key);
     if (!options_.quiet) {
       text += bold(fmt::format("{} alone on {}: {}; recorded with seed {}",
                                trace::name(operation_.call.contract.op), replay.device,
@@ -126,9 +131,10 @@ class Text {
     if (bounds == nullptr || bounds->kind != VerdictKind::Pass) {
       return fmt::format("NOTHING CHECKED  {}{}\n", bounds ? bounds->reason : "", time);
     }
-    return fmt::format("{}  {}{} values, worst {}; {}{}{}\n", paint("PASS", "32"),
+    const std::string same = replay.same == replay.values ? "; " + bits(replay) : "";
+    return fmt::format("{}  {}{} values, worst {}{}{}{}\n", paint("PASS", "32"),
                        trace_.finding_key.empty() ? "" : "gone: ", format_count(bounds->checked),
-                       format_ratio(bounds->worst), bits(replay), kernel(replay), time);
+                       format_ratio(bounds->worst), same, kernel(replay), time);
   }
 
   const RecordedOperation& operation_;
