@@ -40,7 +40,7 @@ std::uint64_t largest_scalar(std::uint64_t prefix, std::uint32_t count) {
 [[gnu::target("avx2")]] std::uint64_t largest_avx2(std::uint64_t prefix, std::uint32_t count) {
   return largest(prefix, count);
 }
-[[gnu::target("avx512f,avx512dq,prefer-vector-width=512")]] std::uint64_t largest_avx512(
+[[gnu::target("avx512f,avx512dq")]] std::uint64_t largest_avx512(
     std::uint64_t prefix, std::uint32_t count) {
   return largest(prefix, count);
 }
