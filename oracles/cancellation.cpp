@@ -5,9 +5,9 @@
 namespace lockstep::oracles {
 namespace {
 
-class Cancellation : public ServingLaw {
+class Cancellation : public ServingLaw<Cancellation> {
  public:
-  using ServingLaw::ServingLaw;
+  using ServingLaw<Cancellation>::ServingLaw;
   std::string_view law() const override { return "cancellation"; }
 
   Verdict finish(const std::vector<Verdict>&) override {
@@ -22,9 +22,33 @@ class Cancellation : public ServingLaw {
     return verdict(aborted_, "lives", "no request was cancelled");
   }
 
- protected:
-  void handle(const trace::Event& event) override {
-    std::visit([this](const auto& what) { on(what); }, event);
+  void on(const trace::LifeAborted& event) {
+    Life& life = grown(lives_, event.request.value);
+    life.aborted = true;
+    life.since = event.tick;
+    ++aborted_;
+  }
+
+  void on(const trace::LaunchMade& event) {
+    if (aborted_ == 0) return;
+    for (const trace::RequestId request : event.requests) {
+      refuse("launched", request, fmt::format("launch {} is planned for it", event.launch.value));
+    }
+  }
+
+  void on(const trace::TokensAccepted& event) {
+    if (aborted_ == 0 || event.tokens.empty()) return;
+    refuse(
+        "accepted", event.request,
+        fmt::format("it accepts {} tokens of launch {}", event.tokens.size(), event.launch.value));
+  }
+
+  void on(const trace::BlocksTaken& event) { hold(event.request, event.blocks); }
+  void on(const trace::BlocksHit& event) { hold(event.request, event.blocks); }
+  void on(const trace::BlocksShared& event) { hold(event.request, event.blocks); }
+
+  void on(const trace::BlocksReleased& event) {
+    grown(lives_, event.request.value).held -= held(event.blocks);
   }
 
  private:
@@ -33,34 +57,6 @@ class Cancellation : public ServingLaw {
     trace::Tick since = 0;
     std::int64_t held = 0;  // blocks of all groups
   };
-
-  template <class T>
-  void on(const T&) {}
-
-  void on(const trace::LifeAborted& event) {
-    Life& life = grown(lives_, event.request.value);
-    life.aborted = true;
-    life.since = event.tick;
-    ++aborted_;
-  }
-  void on(const trace::LaunchMade& event) {
-    if (aborted_ == 0) return;
-    for (const trace::RequestId request : event.requests) {
-      refuse("launched", request, fmt::format("launch {} is planned for it", event.launch.value));
-    }
-  }
-  void on(const trace::TokensAccepted& event) {
-    if (aborted_ == 0 || event.tokens.empty()) return;
-    refuse(
-        "accepted", event.request,
-        fmt::format("it accepts {} tokens of launch {}", event.tokens.size(), event.launch.value));
-  }
-  void on(const trace::BlocksTaken& event) { hold(event.request, event.blocks); }
-  void on(const trace::BlocksHit& event) { hold(event.request, event.blocks); }
-  void on(const trace::BlocksShared& event) { hold(event.request, event.blocks); }
-  void on(const trace::BlocksReleased& event) {
-    grown(lives_, event.request.value).held -= held(event.blocks);
-  }
 
   static std::int64_t held(const std::vector<trace::BlockId>& blocks) {
     std::int64_t count = 0;

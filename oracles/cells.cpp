@@ -35,33 +35,35 @@ std::string_view name(trace::GroupType type) {
   return "";
 }
 
+std::vector<Cell>& PoolCells::touch(trace::BlockId block) {
+  grown(versions_, block.value);
+  return grown(blocks_, block.value);
+}
+
 void PoolCells::set(trace::BlockId block, std::uint32_t offset, const Cell& cell) {
   if (!contains(block)) return;
-  Block& target = grown(blocks_, block.value);
-  if (offset >= target.cells.size()) target.cells.resize(offset + std::size_t{1});
-  Cell& old = target.cells[offset];
+  Cell& old = grown(touch(block), offset);
   const bool same =
       old.holds(cell.group, cell.position, cell.lineage) && old.request == cell.request;
-  if (old.written() && !same) ++target.version;
+  if (old.written() && !same) ++versions_[block.value];
   old = cell;
 }
 
 void PoolCells::clear(trace::BlockId block) {
-  if (block.value >= blocks_.size()) return;
-  blocks_[block.value].cells.clear();
-  ++blocks_[block.value].version;
+  if (block.value >= blocks_.size() || blocks_[block.value].empty()) return;
+  blocks_[block.value].clear();
+  ++versions_[block.value];
 }
 
 void PoolCells::copy(trace::BlockId source, trace::BlockId destination) {
   if (!contains(destination)) return;
-  grown(blocks_, destination.value);
-  Block& target = blocks_[destination.value];
+  std::vector<Cell>& target = touch(destination);
   if (source.value < blocks_.size()) {
-    target.cells = blocks_[source.value].cells;
+    target = blocks_[source.value];
   } else {
-    target.cells.clear();
+    target.clear();
   }
-  ++target.version;
+  ++versions_[destination.value];
 }
 
 void PoolCells::clear_all() {

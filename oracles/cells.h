@@ -41,12 +41,12 @@ class PoolCells {
   // Blocks outside the pool read as never written; writing to them does nothing.
   Cell at(trace::BlockId block, std::uint32_t offset) const {
     if (block.value >= blocks_.size()) return {};
-    const std::vector<Cell>& cells = blocks_[block.value].cells;
+    const std::vector<Cell>& cells = blocks_[block.value];
     return offset < cells.size() ? cells[offset] : Cell{};
   }
   // Changes whenever a written cell of the block becomes another; not when one more is written.
   std::uint32_t version(trace::BlockId block) const {
-    return block.value < blocks_.size() ? blocks_[block.value].version : 0;
+    return block.value < versions_.size() ? versions_[block.value] : 0;
   }
   void set(trace::BlockId block, std::uint32_t offset, const Cell& cell);
   void clear(trace::BlockId block);
@@ -54,12 +54,12 @@ class PoolCells {
   void clear_all();
 
  private:
-  struct Block {
-    std::vector<Cell> cells;  // up to the last one written
-    std::uint32_t version = 0;
-  };
+  std::vector<Cell>& touch(trace::BlockId block);
+
   std::uint32_t block_count_;
-  std::vector<Block> blocks_;  // up to the last one touched
+  // Up to the last block touched.
+  std::vector<std::vector<Cell>> blocks_;  // cells up to the last one written
+  std::vector<std::uint32_t> versions_;
 };
 
 // One request's sequence, as its tokens are known and as its launches fed them.

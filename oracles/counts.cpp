@@ -4,9 +4,9 @@
 namespace lockstep::oracles {
 namespace {
 
-class CountsLaw : public ServingLaw {
+class CountsLaw : public ServingLaw<CountsLaw> {
  public:
-  using ServingLaw::ServingLaw;
+  using ServingLaw<CountsLaw>::ServingLaw;
   std::string_view law() const override { return "counts"; }
 
   Verdict finish(const std::vector<Verdict>&) override {
@@ -16,9 +16,63 @@ class CountsLaw : public ServingLaw {
     return verdict(checked_, "counts", "no life ended");
   }
 
- protected:
-  void handle(const trace::Event& event) override {
-    std::visit([this](const auto& what) { on(what); }, event);
+  void on(const trace::LifeBegan& event) {
+    life(event.request).prompt = event.prompt_tokens;
+    life(event.request).inherited = event.tokens.size() - event.prompt_tokens;
+    life(event.request).forked = event.parent.has_value();
+  }
+
+  void on(const trace::BlocksHit& event) {
+    Life& mine = life(event.request);  // a fork is admitted with its parent's blocks, by no hit
+    if (mine.launches == 0 && !mine.forked) mine.hit = event.tokens;
+  }
+
+  void on(const trace::BlocksReleased& event) {
+    if (life(event.request).launches == 0) life(event.request).hit = 0;
+  }
+
+  void on(const trace::LaunchMade& event) {
+    for (const trace::RequestId request : event.requests) ++life(request).launches;
+  }
+
+  void on(const trace::LaunchRan& event) {
+    for (const trace::RanRows& row : event.rows) {
+      life(row.request).scheduled += row.tokens.size();
+      ++life(row.request).ran;
+    }
+  }
+
+  void on(const trace::TokensAccepted& event) {
+    Life& mine = life(event.request);
+    mine.proposed += event.proposed;
+    mine.accepted += event.accepted;
+    mine.emitted += event.tokens.size();
+    if (event.accepted <= event.proposed && event.accepted <= event.tokens.size()) return;
+    fail("accepted_more", event.request, {}, [&] {
+      return fmt::format("tick {}: request {} accepts {} drafts of {} in {} tokens", tick(),
+                         name(event.request), event.accepted, event.proposed, event.tokens.size());
+    });
+  }
+
+  void on(const trace::RequestPreempted& event) { ++life(event.request).preemptions; }
+  void on(const trace::LifeAborted& event) { life(event.request).aborted = true; }
+  void on(const trace::RequestTouched& event) { life(event.request).touched = true; }
+
+  void on(const trace::LifeReferenced& event) {
+    // A client that has gone keeps what it had seen; the engine may have emitted more by then.
+    if (event.got_finish_reason != "abort") life(event.request).given = event.got_tokens.size();
+  }
+
+  void on(const trace::LifeEnded& event) {
+    Life& mine = life(event.request);
+    if (mine.ended) {
+      fail("ended_twice", event.request, {}, [&] {
+        return fmt::format("tick {}: request {} ends again, as {}", tick(), name(event.request),
+                           event.reason);
+      });
+    }
+    mine.ended = true;
+    mine.counts = event.counts;
   }
 
  private:
@@ -32,61 +86,7 @@ class CountsLaw : public ServingLaw {
     trace::Counts counts;
   };
 
-  template <class T>
-  void on(const T&) {}
-
   Life& life(trace::RequestId request) { return grown(lives_, request.value); }
-
-  void on(const trace::LifeBegan& event) {
-    life(event.request).prompt = event.prompt_tokens;
-    life(event.request).inherited = event.tokens.size() - event.prompt_tokens;
-    life(event.request).forked = event.parent.has_value();
-  }
-  void on(const trace::BlocksHit& event) {
-    Life& mine = life(event.request);  // a fork is admitted with its parent's blocks, by no hit
-    if (mine.launches == 0 && !mine.forked) mine.hit = event.tokens;
-  }
-  void on(const trace::BlocksReleased& event) {
-    if (life(event.request).launches == 0) life(event.request).hit = 0;
-  }
-  void on(const trace::LaunchMade& event) {
-    for (const trace::RequestId request : event.requests) ++life(request).launches;
-  }
-  void on(const trace::LaunchRan& event) {
-    for (const trace::RanRows& row : event.rows) {
-      life(row.request).scheduled += row.tokens.size();
-      ++life(row.request).ran;
-    }
-  }
-  void on(const trace::TokensAccepted& event) {
-    Life& mine = life(event.request);
-    mine.proposed += event.proposed;
-    mine.accepted += event.accepted;
-    mine.emitted += event.tokens.size();
-    if (event.accepted <= event.proposed && event.accepted <= event.tokens.size()) return;
-    fail("accepted_more", event.request, {}, [&] {
-      return fmt::format("tick {}: request {} accepts {} drafts of {} in {} tokens", tick(),
-                         name(event.request), event.accepted, event.proposed, event.tokens.size());
-    });
-  }
-  void on(const trace::RequestPreempted& event) { ++life(event.request).preemptions; }
-  void on(const trace::LifeAborted& event) { life(event.request).aborted = true; }
-  void on(const trace::RequestTouched& event) { life(event.request).touched = true; }
-  void on(const trace::LifeReferenced& event) {
-    // A client that has gone keeps what it had seen; the engine may have emitted more by then.
-    if (event.got_finish_reason != "abort") life(event.request).given = event.got_tokens.size();
-  }
-  void on(const trace::LifeEnded& event) {
-    Life& mine = life(event.request);
-    if (mine.ended) {
-      fail("ended_twice", event.request, {}, [&] {
-        return fmt::format("tick {}: request {} ends again, as {}", tick(), name(event.request),
-                           event.reason);
-      });
-    }
-    mine.ended = true;
-    mine.counts = event.counts;
-  }
 
   void compare(const char* kind, trace::RequestId request, std::uint64_t got, std::uint64_t want) {
     ++checked_;

@@ -8,10 +8,10 @@
 namespace lockstep::oracles {
 namespace {
 
-class Liveness : public ServingLaw {
+class Liveness : public ServingLaw<Liveness> {
  public:
   explicit Liveness(ScenarioPointer pointer)
-      : ServingLaw(std::move(pointer)), counted_(scenario().engine.pools.size()) {
+      : ServingLaw<Liveness>(std::move(pointer)), counted_(scenario().engine.pools.size()) {
     for (const auto* list : {&scenario().events, &scenario().faults}) {
       for (const trace::ForcedEvent& event : *list) unending_ |= is_unending(event);
     }
@@ -24,21 +24,14 @@ class Liveness : public ServingLaw {
                    unending_ ? "the scenario stops the machine for good" : "the run did not end");
   }
 
- protected:
-  void handle(const trace::Event& event) override {
-    std::visit([this](const auto& what) { on(what); }, event);
-  }
-
- private:
-  template <class T>
-  void on(const T&) {}
-
   void on(const trace::LifeBegan&) { ++lives_; }
+
   void on(const trace::PoolCounted& event) {
     if (event.pool >= counted_.size()) return;
     counted_[event.pool] = event;
     stale_ = false;
   }
+
   void on(const trace::BlocksTaken& event) { hold(event.pool, event.blocks, 1); }
   void on(const trace::BlocksHit& event) { hold(event.pool, event.blocks, 1); }
   void on(const trace::BlocksShared& event) { hold(event.pool, event.blocks, 1); }
@@ -55,8 +48,10 @@ class Liveness : public ServingLaw {
     if (!event.live.empty()) return;
     for (std::uint32_t pool = 0; pool < counted_.size(); ++pool) judge_pool(pool);
   }
+
   void on(const trace::SubjectFailed&) { failed_ = true; }
 
+ private:
   void hold(std::uint32_t pool, const std::vector<trace::BlockId>& blocks, int sign) {
     stale_ = true;
     if (pool >= held_.size()) held_.resize(pool + std::size_t{1});

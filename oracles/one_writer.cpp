@@ -11,10 +11,12 @@
 namespace lockstep::oracles {
 namespace {
 
-class OneWriter : public ServingLaw {
+class OneWriter : public ServingLaw<OneWriter> {
  public:
   explicit OneWriter(ScenarioPointer pointer)
-      : ServingLaw(std::move(pointer)), groups_(scenario().engine.groups), pools_(scenario(), {}) {}
+      : ServingLaw<OneWriter>(std::move(pointer)),
+        groups_(scenario().engine.groups),
+        pools_(scenario(), {}) {}
 
   std::string_view law() const override { return "one_writer"; }
 
@@ -22,55 +24,46 @@ class OneWriter : public ServingLaw {
     return verdict(checked_, "cells", "no launch ran");
   }
 
- protected:
-  void handle(const trace::Event& event) override {
-    std::visit([this](const auto& what) { on(what); }, event);
-  }
-
- private:
-  struct Write {
-    std::uint32_t pool = 0, block = 0, offset = 0;
-    trace::RequestId request;
-    trace::Position position = 0;
-    auto place() const { return std::tuple(pool, block, offset); }
-  };
-
-  template <class T>
-  void on(const T&) {}
-
-  bool known(std::uint32_t group, std::uint32_t pool) const {
-    return group < groups_.size() && groups_[group].pool == pool;
-  }
   void on(const trace::BlocksTaken& event) {
     if (known(event.group, event.pool)) pools_.taken(event);
   }
+
   void on(const trace::BlocksHit& event) {
     if (known(event.group, event.pool)) pools_.hit(event);
   }
+
   void on(const trace::BlocksShared& event) {
     if (known(event.group, event.pool)) pools_.shared(event);
   }
+
   void on(const trace::BlocksReleased& event) {
     if (known(event.group, event.pool)) pools_.released(event);
   }
+
   void on(const trace::BlockReplaced& event) {
     if (known(event.group, event.pool)) pools_.replaced(event);
   }
+
   void on(const trace::BlockPublished& event) {
     if (known(event.group, event.pool)) pools_.published(event);
   }
+
   void on(const trace::KeyDropped& event) {
     if (event.pool < pools_.pool_count()) pools_.key_dropped(event);
   }
+
   void on(const trace::LaunchMade& event) {
     pools_.made(event);
     in_flight_.push_back(event.launch);
   }
+
   void on(const trace::LaunchFailed& event) { pools_.failed(event); }
+
   void on(const trace::LaunchCompleted& event) {
     pools_.completed(event);
     std::erase(in_flight_, event.launch);
   }
+
   void on(const trace::DeviceReset&) {
     pools_.reset();
     in_flight_.clear();
@@ -90,6 +83,18 @@ class OneWriter : public ServingLaw {
       for (std::uint32_t group = 0; group < count; ++group) judge(event.launch, row, group);
     }
     judge_doubles(event.launch);
+  }
+
+ private:
+  struct Write {
+    std::uint32_t pool = 0, block = 0, offset = 0;
+    trace::RequestId request;
+    trace::Position position = 0;
+    auto place() const { return std::tuple(pool, block, offset); }
+  };
+
+  bool known(std::uint32_t group, std::uint32_t pool) const {
+    return group < groups_.size() && groups_[group].pool == pool;
   }
 
   void judge(trace::LaunchIndex launch, const trace::RanRows& row, std::uint32_t group) {
@@ -154,13 +159,16 @@ class OneWriter : public ServingLaw {
                    trace::BlockId block, trace::Position position) {
     const std::uint32_t pool = groups_[group].pool;
     const auto say = [&](const char* kind, const std::string& what) {
-      fail(kind, row.request, position, [&] {
-        return fmt::format(
-            "tick {}: launch {}: request {} writes position {} to block {} of group "
-            "{}, which {}",
-            tick(), launch.value, name(row.request), position, block.value, groups_[group].name,
-            what);
-      });
+      fail(
+          kind, row.request, position,
+          [&] {
+            return fmt::format(
+                "tick {}: launch {}: request {} writes position {} to block {} of group "
+                "{}, which {}",
+                tick(), launch.value, name(row.request), position, block.value, groups_[group].name,
+                what);
+          },
+          BlockPlace{pool, block});
     };
     bool mine = false;
     for (const PoolFold::Holder& holder : pools_.holders(pool, block)) {

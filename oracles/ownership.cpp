@@ -13,10 +13,10 @@
 namespace lockstep::oracles {
 namespace {
 
-class Ownership : public ServingLaw {
+class Ownership : public ServingLaw<Ownership> {
  public:
   explicit Ownership(ScenarioPointer pointer)
-      : ServingLaw(std::move(pointer)),
+      : ServingLaw<Ownership>(std::move(pointer)),
         cells_(scenario()),
         pools_(scenario(), [this](const PoolViolation& what) {
           report(what.kind, what.request, what.pool, what.block, what.text);
@@ -33,15 +33,6 @@ class Ownership : public ServingLaw {
     return result;
   }
 
- protected:
-  void handle(const trace::Event& event) override {
-    std::visit([this](const auto& what) { on(what); }, event);
-  }
-
- private:
-  template <class T>
-  void on(const T&) {}
-
   void on(const trace::LifeBegan& event) { cells_.began(event); }
   void on(const trace::TokensAccepted& event) { cells_.accepted(event); }
   void on(const trace::RequestPreempted& event) { cells_.restarts(event.request); }
@@ -53,6 +44,7 @@ class Ownership : public ServingLaw {
     pools_.taken(event);
     count_used();
   }
+
   void on(const trace::BlocksHit& event) {
     if (!valid(event.request, event.group, event.pool)) return;
     judge_publications();
@@ -61,36 +53,43 @@ class Ownership : public ServingLaw {
     pools_.hit(event);
     count_used();
   }
+
   void on(const trace::BlocksShared& event) {
     if (!valid(event.request, event.group, event.pool)) return;
     checked_ += event.blocks.size();
     pools_.shared(event);
   }
+
   void on(const trace::BlocksReleased& event) {
     if (!valid(event.request, event.group, event.pool)) return;
     checked_ += event.blocks.size();
     pools_.released(event);
   }
+
   void on(const trace::BlockReplaced& event) {
     if (!valid(event.request, event.group, event.pool)) return;
     checked_ += 2;
     pools_.replaced(event);
     count_used();
   }
+
   void on(const trace::BlockPublished& event) {
     if (!valid(event.request, event.group, event.pool)) return;
     ++checked_;
     judge_content(event);
     pools_.published(event);
   }
+
   void on(const trace::KeyDropped& event) {
     if (event.pool < pools_.pool_count()) pools_.key_dropped(event);
   }
+
   void on(const trace::LaunchMade& event) {
     judge_publications();
     cells_.made(event);
     pools_.made(event);
   }
+
   void on(const trace::LaunchRan& event) {
     for (const trace::RanRows& row : event.rows) {
       cells_.feed(event.launch, row);
@@ -98,15 +97,19 @@ class Ownership : public ServingLaw {
     }
     for (const trace::RanRows& row : event.rows) cells_.write(event.launch, row);
   }
+
   void on(const trace::LaunchFailed& event) { pools_.failed(event); }
+
   void on(const trace::LaunchCompleted& event) {
     cells_.completed(event);
     pools_.completed(event);
   }
+
   void on(const trace::DeviceReset& event) {
     cells_.reset(event);
     pools_.reset();
   }
+
   void on(const trace::PoolCounted& event) {
     if (event.pool >= pools_.pool_count()) return;
     ++checked_;
@@ -121,6 +124,7 @@ class Ownership : public ServingLaw {
     });
   }
 
+ private:
   // A publication whose cells a launch in flight wrote: right only if that launch turns out to have
   // been processed at this very moment.
   struct Publication {
@@ -150,10 +154,13 @@ class Ownership : public ServingLaw {
 
   void report(const char* kind, trace::RequestId request, std::uint32_t pool, trace::BlockId block,
               const std::string& what) {
-    fail(kind, request, {}, [&] {
-      return fmt::format("tick {}: request {}, pool {}: block {} {}", tick(), name(request),
-                         pool_name(pool), block.value, what);
-    });
+    fail(
+        kind, request, {},
+        [&] {
+          return fmt::format("tick {}: request {}, pool {}: block {} {}", tick(), name(request),
+                             pool_name(pool), block.value, what);
+        },
+        BlockPlace{pool, block});
   }
 
   void count_used() {
@@ -164,20 +171,23 @@ class Ownership : public ServingLaw {
     most_used_ = std::max(most_used_, used);
   }
 
-  // Cells of block `index` of a table that a hit of it relies on: all, or a mamba state.
-  std::vector<std::pair<std::uint32_t, std::uint32_t>> offsets_and_positions(std::uint32_t group,
-                                                                             std::uint32_t index) {
+  // The cells of block `index` of a table that a hit of it relies on: all, or a mamba state.
+  struct Cells {
+    std::uint32_t count = 0;
+    trace::Position first = 0;
+  };
+  Cells cells_of(std::uint32_t group, std::uint32_t index) const {
     const trace::GroupSpec& spec = scenario().engine.groups[group];
     const std::uint32_t first = index * spec.block_size;
-    if (spec.type == trace::GroupType::Mamba) return {{0, first + spec.block_size - 1}};
-    std::vector<std::pair<std::uint32_t, std::uint32_t>> list;
-    for (std::uint32_t i = 0; i < spec.block_size; ++i) list.emplace_back(i, first + i);
-    return list;
+    if (spec.type == trace::GroupType::Mamba) return {1, first + spec.block_size - 1};
+    return {spec.block_size, first};
   }
 
   void judge_content(const trace::BlockPublished& event) {
     std::optional<std::uint32_t> unfinished;
-    for (const auto& [offset, position] : offsets_and_positions(event.group, event.index)) {
+    const Cells relied = cells_of(event.group, event.index);
+    for (std::uint32_t offset = 0; offset < relied.count; ++offset) {
+      const trace::Position position = relied.first + offset;
       const Cell cell = cells_.cells_of_group(event.group).at(event.block, offset);
       const std::optional<Lineage> want = cells_.expected(event.request, position);
       if (!cell.written()) {
@@ -247,7 +257,9 @@ class Ownership : public ServingLaw {
   }
 
   void judge_hit_block(const trace::BlocksHit& event, std::uint32_t index) {
-    for (const auto& [offset, position] : offsets_and_positions(event.group, index)) {
+    const Cells relied = cells_of(event.group, index);
+    for (std::uint32_t offset = 0; offset < relied.count; ++offset) {
+      const trace::Position position = relied.first + offset;
       const Cell cell = cells_.cells_of_group(event.group).at(event.blocks[index], offset);
       const std::vector<Lineage>& known = cells_.sequence(event.request).known;
       if (position < known.size() && cell.holds(event.group, position, known[position])) continue;

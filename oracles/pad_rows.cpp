@@ -4,9 +4,9 @@
 namespace lockstep::oracles {
 namespace {
 
-class PadRows : public ServingLaw {
+class PadRows : public ServingLaw<PadRows> {
  public:
-  using ServingLaw::ServingLaw;
+  using ServingLaw<PadRows>::ServingLaw;
   std::string_view law() const override { return "pad_rows"; }
 
   Verdict finish(const std::vector<Verdict>&) override {
@@ -15,17 +15,10 @@ class PadRows : public ServingLaw {
     return result;
   }
 
- protected:
-  void handle(const trace::Event& event) override {
-    if (const auto* made = std::get_if<trace::LaunchMade>(&event)) {
-      padded_.emplace_back(made->launch.value, made->padded_to);
-    } else if (const auto* ran = std::get_if<trace::LaunchRan>(&event)) {
-      judge(*ran);
-    }
+  void on(const trace::LaunchMade& made) {
+    padded_.emplace_back(made.launch.value, made.padded_to);
   }
-
- private:
-  void judge(const trace::LaunchRan& ran) {
+  void on(const trace::LaunchRan& ran) {
     ++launches_;
     std::size_t fed = 0;
     for (const trace::RanRows& row : ran.rows) fed += row.tokens.size();
@@ -40,6 +33,7 @@ class PadRows : public ServingLaw {
     });
   }
 
+ private:
   std::vector<std::pair<std::uint32_t, std::uint32_t>> padded_;  // launch, rows; not run yet
   std::uint64_t launches_ = 0, rows_ = 0;
 };

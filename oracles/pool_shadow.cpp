@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "oracles/serving_law.h"
@@ -24,11 +25,6 @@ bool PoolFold::contains(std::uint32_t pool, trace::BlockId block) const {
   return pool < pools_.size() && block.value < pools_[pool].block_count;
 }
 
-BlockState PoolFold::state(std::uint32_t pool, trace::BlockId block) const {
-  const std::vector<Block>& blocks = pools_[pool].blocks;
-  return block.value < blocks.size() ? blocks[block.value].state : BlockState::Free;
-}
-
 const std::vector<PoolFold::Holder>& PoolFold::holders(std::uint32_t pool,
                                                        trace::BlockId block) const {
   static const std::vector<Holder> nobody;
@@ -45,7 +41,7 @@ bool PoolFold::named_by(trace::LaunchIndex launch, std::uint32_t pool, trace::Bl
 
 bool PoolFold::has_key(std::uint32_t pool, trace::BlockId block) const {
   const std::vector<Block>& blocks = pools_[pool].blocks;
-  return block.value < blocks.size() && !blocks[block.value].key.empty();
+  return block.value < blocks.size() && blocks[block.value].key.has_value();
 }
 
 PoolFold::Balance PoolFold::balance(std::uint32_t pool) const { return pools_[pool].counts; }
@@ -57,7 +53,7 @@ std::uint32_t PoolFold::head_of(const Pool& pool) {
 }
 
 void PoolFold::name_all(Pool& pool) {
-  pool.blocks.resize(pool.block_count);
+  touch(pool, pool.block_count - 1);
   for (std::uint32_t block = pool.block_count; block-- > pool.fresh;) {
     link_after(pool, block, kNone);
   }
@@ -92,14 +88,19 @@ std::uint32_t& PoolFold::count_of(Pool& pool, BlockState state) {
   return pool.counts.free;
 }
 
-void PoolFold::move(Pool& pool, Block& block, BlockState state) {
-  --count_of(pool, block.state);
-  block.state = state;
+void PoolFold::move(Pool& pool, std::uint32_t block, BlockState state) {
+  --count_of(pool, pool.states[block]);
+  pool.states[block] = state;
   ++count_of(pool, state);
 }
 
+PoolFold::Block& PoolFold::touch(Pool& pool, std::uint32_t block) {
+  grown(pool.states, block);
+  return grown(pool.blocks, block);
+}
+
 void PoolFold::leave(Pool& pool, std::uint32_t block) {
-  switch (pool.blocks[block].state) {
+  switch (pool.states[block]) {
     case BlockState::Free:
     case BlockState::Evictable:
       if (block < pool.fresh) {
@@ -120,9 +121,8 @@ void PoolFold::leave(Pool& pool, std::uint32_t block) {
 }
 
 void PoolFold::enqueue(Pool& pool, std::uint32_t block) {
-  Block& self = pool.blocks[block];
   link_after(pool, block, pool.tail);
-  move(pool, self, self.key.empty() ? BlockState::Free : BlockState::Evictable);
+  move(pool, block, pool.blocks[block].key ? BlockState::Evictable : BlockState::Free);
 }
 
 // --- events --------------------------------------------------------------------------------------
@@ -138,11 +138,12 @@ PoolFold::Block* PoolFold::find(const char* kind, trace::RequestId request, std:
     report(kind, request, pool, block, "no such block");
     return nullptr;
   }
-  return &grown(pools_[pool].blocks, block.value);
+  return &touch(pools_[pool], block.value);
 }
 
-std::string PoolFold::describe(const Block& block) const {
-  switch (block.state) {
+std::string PoolFold::describe(std::uint32_t pool, trace::BlockId id) const {
+  const Block& block = pools_[pool].blocks[id.value];
+  switch (state(pool, id)) {
     case BlockState::Free:
       return "is free";
     case BlockState::Evictable:
@@ -156,31 +157,31 @@ std::string PoolFold::describe(const Block& block) const {
   return "";
 }
 
-void PoolFold::drop_key(Pool& pool, Block& block) {
-  if (block.key.empty()) return;
-  pool.keys.erase(block.key);
-  block.key.clear();
-  if (block.state == BlockState::Evictable) move(pool, block, BlockState::Free);
+void PoolFold::drop_key(Pool& pool, std::uint32_t block) {
+  std::optional<base::Hash128>& key = pool.blocks[block].key;
+  if (!key) return;
+  pool.keys.erase(*key);
+  key.reset();
+  if (pool.states[block] == BlockState::Evictable) move(pool, block, BlockState::Free);
 }
 
 void PoolFold::take(trace::RequestId request, std::uint32_t group, std::uint32_t pool_index,
                     trace::BlockId id) {
-  Block* block = find("no_such_block", request, pool_index, id);
-  if (block == nullptr) return;
+  if (find("no_such_block", request, pool_index, id) == nullptr) return;
   Pool& pool = pools_[pool_index];
-  if (block->state == BlockState::Used) {
-    report("handed_out_used", request, pool_index, id, describe(*block));
-  } else if (block->state == BlockState::Reserved) {
-    report("handed_out_reserved", request, pool_index, id, describe(*block));
+  const BlockState before = state(pool_index, id);
+  if (before == BlockState::Used) {
+    report("handed_out_used", request, pool_index, id, describe(pool_index, id));
+  } else if (before == BlockState::Reserved) {
+    report("handed_out_reserved", request, pool_index, id, describe(pool_index, id));
   } else if (head_of(pool) != id.value) {
     report("not_head", request, pool_index, id,
            fmt::format("is not the head of the free queue, which is block {}", head_of(pool)));
   }
   leave(pool, id.value);
-  block = &pool.blocks[id.value];  // leave() may have made blocks
-  drop_key(pool, *block);
-  move(pool, *block, BlockState::Used);
-  block->holders.push_back({request, group, made_});
+  drop_key(pool, id.value);
+  move(pool, id.value, BlockState::Used);
+  pool.blocks[id.value].holders.push_back({request, group, made_});
 }
 
 void PoolFold::taken(const trace::BlocksTaken& event) {
@@ -192,34 +193,32 @@ void PoolFold::taken(const trace::BlocksTaken& event) {
 void PoolFold::hit(const trace::BlocksHit& event) {
   for (const trace::BlockId id : event.blocks) {
     if (id == trace::kNoBlock) continue;
-    Block* block = find("no_such_block", event.request, event.pool, id);
+    const Block* block = find("no_such_block", event.request, event.pool, id);
     if (block == nullptr) continue;
-    if (block->key.empty()) {
-      report("hit_unpublished", event.request, event.pool, id, "has no key");
-    }
-    Pool& pool = pools_[event.pool];
-    if (block->state != BlockState::Used) {
-      leave(pool, id.value);
-      block = &pool.blocks[id.value];
-      move(pool, *block, BlockState::Used);
-    }
-    block->holders.push_back({event.request, event.group, made_});
+    if (!block->key) report("hit_unpublished", event.request, event.pool, id, "has no key");
+    hold(event.request, event.group, event.pool, id);
   }
 }
 
 void PoolFold::shared(const trace::BlocksShared& event) {
   for (const trace::BlockId id : event.blocks) {
     if (id == trace::kNoBlock) continue;
-    Block* block = find("no_such_block", event.request, event.pool, id);
-    if (block == nullptr) continue;
-    if (block->state != BlockState::Used) {
-      report("shared_unheld", event.request, event.pool, id, describe(*block));
-      leave(pools_[event.pool], id.value);
-      block = &pools_[event.pool].blocks[id.value];
-      move(pools_[event.pool], *block, BlockState::Used);
+    if (find("no_such_block", event.request, event.pool, id) == nullptr) continue;
+    if (state(event.pool, id) != BlockState::Used) {
+      report("shared_unheld", event.request, event.pool, id, describe(event.pool, id));
     }
-    block->holders.push_back({event.request, event.group, made_});
+    hold(event.request, event.group, event.pool, id);
   }
+}
+
+void PoolFold::hold(trace::RequestId request, std::uint32_t group, std::uint32_t pool_index,
+                    trace::BlockId id) {
+  Pool& pool = pools_[pool_index];
+  if (state(pool_index, id) != BlockState::Used) {
+    leave(pool, id.value);
+    move(pool, id.value, BlockState::Used);
+  }
+  pool.blocks[id.value].holders.push_back({request, group, made_});
 }
 
 void PoolFold::release(trace::RequestId request, std::uint32_t group, std::uint32_t pool_index,
@@ -231,7 +230,8 @@ void PoolFold::release(trace::RequestId request, std::uint32_t group, std::uint3
       [&](const Holder& holder) { return holder.request == request && holder.group == group; });
   if (mine == block->holders.end()) {
     const bool twice = block->holders.empty();
-    report(twice ? "freed_twice" : "freed_by_stranger", request, pool_index, id, describe(*block));
+    report(twice ? "freed_twice" : "freed_by_stranger", request, pool_index, id,
+           describe(pool_index, id));
     return;
   }
   std::erase_if(block->uses, [this](std::uint32_t launch) { return !live_use(launch); });
@@ -248,7 +248,7 @@ void PoolFold::release(trace::RequestId request, std::uint32_t group, std::uint3
   if (block->uses.empty()) {
     enqueue(pools_[pool_index], id.value);
   } else {
-    move(pools_[pool_index], *block, BlockState::Reserved);
+    move(pools_[pool_index], id.value, BlockState::Reserved);
     pools_[pool_index].reserved.push_back(id.value);
   }
 }
@@ -266,32 +266,32 @@ void PoolFold::replaced(const trace::BlockReplaced& event) {
 }
 
 void PoolFold::published(const trace::BlockPublished& event) {
-  Block* block = find("no_such_block", event.request, event.pool, event.block);
+  const std::uint32_t id = event.block.value;
+  const Block* block = find("no_such_block", event.request, event.pool, event.block);
   if (block == nullptr) return;
   Pool& pool = pools_[event.pool];
-  if (!block->key.empty()) {
+  if (block->key) {
     report("published_twice", event.request, event.pool, event.block, "has a key already");
-    drop_key(pool, *block);
+    drop_key(pool, id);
   }
-  if (block->state == BlockState::Free) {
+  const base::Hash128 key = base::hash_bytes(std::as_bytes(std::span(event.key)));
+  const auto named = pool.keys.find(key);
+  if (named != pool.keys.end()) {
+    report("key_of_two_blocks", event.request, event.pool, event.block,
+           fmt::format("gets the key of block {}", named->second));
+    drop_key(pool, named->second);
+  }
+  if (state(event.pool, event.block) == BlockState::Free) {
     report("published_free", event.request, event.pool, event.block, "is free");
-    move(pool, *block, BlockState::Evictable);
+    move(pool, id, BlockState::Evictable);
   }
-  block->key = event.key;
-  const auto [entry, is_new] = pool.keys.emplace(event.key, event.block.value);
-  if (is_new) return;
-  report("key_of_two_blocks", event.request, event.pool, event.block,
-         fmt::format("gets the key of block {}", entry->second));
-  pool.blocks[entry->second].key.clear();
-  if (pool.blocks[entry->second].state == BlockState::Evictable) {
-    move(pool, pool.blocks[entry->second], BlockState::Free);
-  }
-  entry->second = event.block.value;
+  pool.blocks[id].key = key;
+  pool.keys.emplace(key, id);
 }
 
 void PoolFold::key_dropped(const trace::KeyDropped& event) {
-  Block* block = find("no_such_block", {}, event.pool, event.block);
-  if (block != nullptr) drop_key(pools_[event.pool], *block);
+  if (find("no_such_block", {}, event.pool, event.block) == nullptr) return;
+  drop_key(pools_[event.pool], event.block.value);
 }
 
 void PoolFold::made(const trace::LaunchMade& event) {

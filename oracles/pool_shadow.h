@@ -6,11 +6,12 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
+#include "base/hash.h"
 #include "trace/event.h"
 #include "trace/scenario.h"
 
@@ -56,7 +57,10 @@ class PoolFold {
   void reset();
 
   bool contains(std::uint32_t pool, trace::BlockId block) const;
-  BlockState state(std::uint32_t pool, trace::BlockId block) const;
+  BlockState state(std::uint32_t pool, trace::BlockId block) const {
+    const std::vector<BlockState>& states = pools_[pool].states;
+    return block.value < states.size() ? states[block.value] : BlockState::Free;
+  }
   const std::vector<Holder>& holders(std::uint32_t pool, trace::BlockId block) const;
   // Somebody who gave the block back held it when the launch was made.
   bool named_by(trace::LaunchIndex launch, std::uint32_t pool, trace::BlockId block) const;
@@ -67,21 +71,21 @@ class PoolFold {
  private:
   static constexpr std::uint32_t kNone = 0xffffffff;
   struct Block {
-    BlockState state = BlockState::Free;
     std::uint32_t previous = kNone, next = kNone;  // in the queue
     std::vector<Holder> holders;
     std::vector<std::uint32_t> uses;  // launches that a former holder's table named it in
     trace::RequestId last_holder;
-    std::string key;  // "": none
+    std::optional<base::Hash128> key;  // hash of its key
   };
   // The queue is the blocks that no event has named yet, ascending, then a list.
   struct Pool {
     std::uint32_t block_count = 0;
     std::uint32_t fresh = 0;  // first that was never handed out
     std::vector<Block> blocks;
+    std::vector<BlockState> states;  // as many
     std::uint32_t head = kNone, tail = kNone;
     std::vector<std::uint32_t> reserved;  // in the order of release
-    std::unordered_map<std::string, std::uint32_t> keys;
+    std::map<base::Hash128, std::uint32_t> keys;
     Balance counts;
   };
   struct Flight {
@@ -93,17 +97,20 @@ class PoolFold {
   Block* find(const char* kind, trace::RequestId request, std::uint32_t pool, trace::BlockId block);
   void report(const char* kind, trace::RequestId request, std::uint32_t pool, trace::BlockId block,
               std::string text);
-  std::string describe(const Block& block) const;
+  std::string describe(std::uint32_t pool, trace::BlockId block) const;
   static std::uint32_t head_of(const Pool& pool);
   static void name_all(Pool& pool);  // no block is fresh any more
   static void link_after(Pool& pool, std::uint32_t block, std::uint32_t previous);
   static void unlink(Pool& pool, std::uint32_t block);
   static std::uint32_t& count_of(Pool& pool, BlockState state);
-  static void move(Pool& pool, Block& block, BlockState state);
+  static void move(Pool& pool, std::uint32_t block, BlockState state);
   void leave(Pool& pool, std::uint32_t block);  // whatever it is in: queue or reserved
   void enqueue(Pool& pool, std::uint32_t block);
-  void drop_key(Pool& pool, Block& block);
+  void drop_key(Pool& pool, std::uint32_t block);
+  static Block& touch(Pool& pool, std::uint32_t block);
   void take(trace::RequestId request, std::uint32_t group, std::uint32_t pool,
+            trace::BlockId block);
+  void hold(trace::RequestId request, std::uint32_t group, std::uint32_t pool,
             trace::BlockId block);
   void release(trace::RequestId request, std::uint32_t group, std::uint32_t pool,
                trace::BlockId block, std::optional<std::uint32_t> extra_use);

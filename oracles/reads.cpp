@@ -20,9 +20,10 @@
 namespace lockstep::oracles {
 namespace {
 
-class Reads : public ServingLaw {
+class Reads : public ServingLaw<Reads> {
  public:
-  explicit Reads(ScenarioPointer pointer) : ServingLaw(std::move(pointer)), cells_(scenario()) {}
+  explicit Reads(ScenarioPointer pointer)
+      : ServingLaw<Reads>(std::move(pointer)), cells_(scenario()) {}
 
   std::string_view law() const override { return "reads"; }
 
@@ -30,42 +31,11 @@ class Reads : public ServingLaw {
     return verdict(checked_, "cells", "no launch ran");
   }
 
- protected:
-  void handle(const trace::Event& event) override {
-    std::visit([this](const auto& what) { on(what); }, event);
-  }
-
- private:
-  // Offsets [from, to) of a block were right when it had this version.
-  struct Verified {
-    trace::BlockId block = trace::kNoBlock;
-    std::uint32_t version = 0, from = 0, to = 0;
-  };
-  struct Row {  // as a launch fed it
-    std::uint32_t launch = 0;
-    trace::Position first = 0;
-    std::vector<Lineage> lineages;  // after each fed token
-  };
-  static constexpr std::size_t kRowsKept = 8;  // more than can be in flight
-  struct Reader {
-    std::vector<std::vector<Verified>> groups;  // by index in the table
-    std::array<Row, kRowsKept> rows;
-    std::size_t next_row = 0;
-  };
-  struct Place {  // a cell that a row reads
-    trace::LaunchIndex launch;
-    const trace::RanRows* row = nullptr;
-    std::uint32_t group = 0, index = 0, offset = 0;
-    trace::Position position = 0;
-  };
-
-  template <class T>
-  void on(const T&) {}
-
   void on(const trace::LifeBegan& event) {
     cells_.began(event);
     reader(event.request) = {};
   }
+
   void on(const trace::RequestPreempted& event) { cells_.restarts(event.request); }
   void on(const trace::BlocksHit& event) { cells_.restarts(event.request); }
   void on(const trace::LaunchMade& event) { cells_.made(event); }
@@ -93,6 +63,66 @@ class Reads : public ServingLaw {
       });
     }
   }
+
+  void on(const trace::TokensAccepted& event) {
+    const std::size_t before = cells_.sequence(event.request).known.size();
+    cells_.accepted(event);
+    if (event.tokens.empty()) return;
+    checked_ += event.tokens.size();
+    const Reader& mine = reader(event.request);
+    const auto row = std::find_if(mine.rows.begin(), mine.rows.end(), [&](const Row& candidate) {
+      return !candidate.lineages.empty() && candidate.launch == event.launch.value;
+    });
+    if (row == mine.rows.end()) {
+      fail("not_run", event.request, static_cast<std::uint32_t>(before), [&] {
+        return fmt::format(
+            "tick {}: request {} accepts tokens of launch {}, which ran no row of it", tick(),
+            name(event.request), event.launch.value);
+      });
+      return;
+    }
+    // The token at position p comes from the row at p - 1.
+    const std::vector<Lineage>& known = cells_.sequence(event.request).known;
+    for (std::size_t position = before; position < known.size(); ++position) {
+      const std::size_t source = position - 1;
+      const std::size_t place = source - row->first;
+      const bool fed = position > 0 && source >= row->first && place < row->lineages.size();
+      if (fed && row->lineages[place] == known[source]) continue;
+      fail("wrong_token", event.request, static_cast<std::uint32_t>(position), [&] {
+        return fmt::format(
+            "tick {}: request {} accepts the token of position {} from launch {}, which fed it {}",
+            tick(), name(event.request), position, event.launch.value,
+            fed ? "another sequence"
+                : fmt::format("positions {}..{}", row->first,
+                              row->first + row->lineages.size() - 1));
+      });
+      return;
+    }
+  }
+
+ private:
+  // Offsets [from, to) of a block were right when it had this version.
+  struct Verified {
+    trace::BlockId block = trace::kNoBlock;
+    std::uint32_t version = 0, from = 0, to = 0;
+  };
+  struct Row {  // as a launch fed it
+    std::uint32_t launch = 0;
+    trace::Position first = 0;
+    std::vector<Lineage> lineages;  // after each fed token
+  };
+  static constexpr std::size_t kRowsKept = 8;  // more than can be in flight
+  struct Reader {
+    std::vector<std::vector<Verified>> groups;  // by index in the table
+    std::array<Row, kRowsKept> rows;
+    std::size_t next_row = 0;
+  };
+  struct Place {  // a cell that a row reads
+    trace::LaunchIndex launch;
+    const trace::RanRows* row = nullptr;
+    std::uint32_t group = 0, index = 0, offset = 0;
+    trace::Position position = 0;
+  };
 
   Reader& reader(trace::RequestId request) {
     Reader& mine = grown(readers_, request.value);
@@ -259,71 +289,42 @@ class Reads : public ServingLaw {
 
   // --- what comes back ---------------------------------------------------------------------------
 
-  void on(const trace::TokensAccepted& event) {
-    const std::size_t before = cells_.sequence(event.request).known.size();
-    cells_.accepted(event);
-    if (event.tokens.empty()) return;
-    checked_ += event.tokens.size();
-    const Reader& mine = reader(event.request);
-    const auto row = std::find_if(mine.rows.begin(), mine.rows.end(), [&](const Row& candidate) {
-      return !candidate.lineages.empty() && candidate.launch == event.launch.value;
-    });
-    if (row == mine.rows.end()) {
-      fail("not_run", event.request, static_cast<std::uint32_t>(before), [&] {
-        return fmt::format(
-            "tick {}: request {} accepts tokens of launch {}, which ran no row of it", tick(),
-            name(event.request), event.launch.value);
-      });
-      return;
-    }
-    // The token at position p comes from the row at p - 1.
-    const std::vector<Lineage>& known = cells_.sequence(event.request).known;
-    for (std::size_t position = before; position < known.size(); ++position) {
-      const std::size_t source = position - 1;
-      const std::size_t place = source - row->first;
-      const bool fed = position > 0 && source >= row->first && place < row->lineages.size();
-      if (fed && row->lineages[place] == known[source]) continue;
-      fail("wrong_token", event.request, static_cast<std::uint32_t>(position), [&] {
-        return fmt::format(
-            "tick {}: request {} accepts the token of position {} from launch {}, which fed it {}",
-            tick(), name(event.request), position, event.launch.value,
-            fed ? "another sequence"
-                : fmt::format("positions {}..{}", row->first,
-                              row->first + row->lineages.size() - 1));
-      });
-      return;
-    }
-  }
-
   // -----------------------------------------------------------------------------------------------
 
   template <class Describe>
   void fail_read(const char* kind, trace::RequestId request, std::uint32_t group,
-                 trace::Position position, Describe&& describe) {
+                 trace::Position position, Describe&& describe,
+                 std::optional<BlockPlace> block = std::nullopt) {
     fail(fmt::format("{}.{}", kind, oracles::name(cells_.groups()[group].type)), request, position,
-         describe);
+         describe, block);
   }
 
   void fail_place(const char* kind, const Place& place, trace::BlockId block, const Cell& cell) {
     const trace::RanRows& row = *place.row;
-    fail_read(kind, row.request, place.group, place.position, [&] {
-      const std::string where =
-          block == trace::kNoBlock
-              ? fmt::format("in no block (its table of group {} has {})",
-                            cells_.groups()[place.group].name, row.tables[place.group].size())
-              : fmt::format("in block {} offset {} of group {}", block.value, place.offset,
-                            cells_.groups()[place.group].name);
-      std::string found;
-      if (cell.written()) {
-        found = fmt::format(": there is position {} of {}, written by launch {}", cell.position,
-                            name({cell.request}), cell.launch);
-      } else if (block != trace::kNoBlock) {
-        found = ": nobody wrote it";
-      }
-      return fmt::format("tick {}: launch {}: request {} (positions {}..{}) reads position {} {}{}",
-                         tick(), place.launch.value, name(row.request), row.first_position,
-                         row.first_position + row.tokens.size() - 1, place.position, where, found);
-    });
+    std::optional<BlockPlace> named;
+    if (block != trace::kNoBlock) named = BlockPlace{cells_.groups()[place.group].pool, block};
+    fail_read(
+        kind, row.request, place.group, place.position,
+        [&] {
+          const std::string where =
+              block == trace::kNoBlock
+                  ? fmt::format("in no block (its table of group {} has {})",
+                                cells_.groups()[place.group].name, row.tables[place.group].size())
+                  : fmt::format("in block {} offset {} of group {}", block.value, place.offset,
+                                cells_.groups()[place.group].name);
+          std::string found;
+          if (cell.written()) {
+            found = fmt::format(": there is position {} of {}, written by launch {}", cell.position,
+                                name({cell.request}), cell.launch);
+          } else if (block != trace::kNoBlock) {
+            found = ": nobody wrote it";
+          }
+          return fmt::format(
+              "tick {}: launch {}: request {} (positions {}..{}) reads position {} {}{}", tick(),
+              place.launch.value, name(row.request), row.first_position,
+              row.first_position + row.tokens.size() - 1, place.position, where, found);
+        },
+        named);
   }
 
   CellFold cells_;

@@ -8,32 +8,14 @@
 namespace lockstep::oracles {
 namespace {
 
-class Refusals : public ServingLaw {
+class Refusals : public ServingLaw<Refusals> {
  public:
-  using ServingLaw::ServingLaw;
+  using ServingLaw<Refusals>::ServingLaw;
   std::string_view law() const override { return "refusals"; }
 
   Verdict finish(const std::vector<Verdict>&) override {
     return verdict(checked_, "refusals", "nothing was refused");
   }
-
- protected:
-  void handle(const trace::Event& event) override {
-    std::visit([this](const auto& what) { on(what); }, event);
-  }
-
- private:
-  struct Life {
-    std::string client_id;
-    std::uint32_t prompt_tokens = 0, max_tokens = 0;
-    bool began = false, over = false;  // ended or aborted: its id is free
-    bool duplicate = false;            // another life had its id when it began
-    bool explained = false;            // why it was refused has been judged
-    bool odd_tokens = false;           // its prompt has ids beyond the tokenizer's
-  };
-
-  template <class T>
-  void on(const T&) {}
 
   void on(const trace::AllocationRefused& event) {
     ++checked_;
@@ -56,7 +38,9 @@ class Refusals : public ServingLaw {
     life.duplicate = !event.parent && live_namesake(event.client_id, event.request);
     grown(lives_, event.request.value) = life;
   }
+
   void on(const trace::LifeAborted& event) { grown(lives_, event.request.value).over = true; }
+
   void on(const trace::LifeEnded& event) {
     Life& life = grown(lives_, event.request.value);
     const bool unexplained = event.reason == "refused" && !life.explained && life.began;
@@ -98,6 +82,16 @@ class Refusals : public ServingLaw {
       }
     }
   }
+
+ private:
+  struct Life {
+    std::string client_id;
+    std::uint32_t prompt_tokens = 0, max_tokens = 0;
+    bool began = false, over = false;  // ended or aborted: its id is free
+    bool duplicate = false;            // another life had its id when it began
+    bool explained = false;            // why it was refused has been judged
+    bool odd_tokens = false;           // its prompt has ids beyond the tokenizer's
+  };
 
   void accepted(trace::RequestId request, const char* reason) {
     fail(fmt::format("accepted_{}", reason), request, {}, [&] {

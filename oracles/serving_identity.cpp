@@ -9,9 +9,9 @@
 namespace lockstep::oracles {
 namespace {
 
-class ServingIdentity : public ServingLaw {
+class ServingIdentity : public ServingLaw<ServingIdentity> {
  public:
-  using ServingLaw::ServingLaw;
+  using ServingLaw<ServingIdentity>::ServingLaw;
   std::string_view law() const override { return "token_identity"; }
 
   Verdict finish(const std::vector<Verdict>&) override {
@@ -24,20 +24,16 @@ class ServingIdentity : public ServingLaw {
     return result;
   }
 
- protected:
-  void handle(const trace::Event& event) override {
-    if (const auto* began = std::get_if<trace::LifeBegan>(&event)) {
-      grown(lives_, began->request.value).prompt_tokens = began->prompt_tokens;
-    } else if (const auto* aborted = std::get_if<trace::LifeAborted>(&event)) {
-      grown(lives_, aborted->request.value).aborted = true;
-    } else if (const auto* touched = std::get_if<trace::RequestTouched>(&event)) {
-      Life& life = grown(lives_, touched->request.value);
-      life.touched = true;
-      life.flipped |= touched->fault == "flip";
-    } else if (const auto* referenced = std::get_if<trace::LifeReferenced>(&event)) {
-      judge(*referenced, grown(lives_, referenced->request.value));
-    }
+  void on(const trace::LifeBegan& event) {
+    grown(lives_, event.request.value).prompt_tokens = event.prompt_tokens;
   }
+  void on(const trace::LifeAborted& event) { grown(lives_, event.request.value).aborted = true; }
+  void on(const trace::RequestTouched& event) {
+    Life& life = grown(lives_, event.request.value);
+    life.touched = true;
+    life.flipped |= event.fault == "flip";
+  }
+  void on(const trace::LifeReferenced& event) { judge(event, grown(lives_, event.request.value)); }
 
  private:
   struct Life {

@@ -4,8 +4,10 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -15,24 +17,21 @@
 
 namespace lockstep::oracles {
 
+// A law derives from ServingLaw<Law> and has a public `on(const E&)` for each event E that it looks
+// at; no others cost it more than a look at a table.
+template <class Law>
 class ServingLaw : public Oracle {
  public:
   explicit ServingLaw(ScenarioPointer scenario) : scenario_(std::move(scenario)) {}
 
   void on_event(const trace::Event& event) final {
-    std::visit(
-        [this](const auto& what) {
-          if constexpr (requires { what.tick; }) tick_ = what.tick;
-          if constexpr (requires { what.client_id; }) began(what);
-        },
-        event);
-    handle(event);
+    static constexpr auto kHandlers =
+        handlers(std::make_index_sequence<std::variant_size_v<trace::Event>>{});
+    if (const Handler handler = kHandlers[event.index()]) handler(static_cast<Law&>(*this), event);
     ++event_index_;
   }
 
  protected:
-  virtual void handle(const trace::Event& event) = 0;
-
   const trace::Scenario& scenario() const { return *scenario_; }
   trace::Tick tick() const { return tick_; }
 
@@ -43,24 +42,61 @@ class ServingLaw : public Oracle {
     return fmt::format("#{}", request.value);
   }
 
+  struct BlockPlace {
+    std::uint32_t pool = 0;
+    trace::BlockId block;
+  };
+
   // One more of the finding `<law>.<kind>`; `describe()` gives its line if it is the first.
   template <class Describe>
   void fail(std::string_view kind, trace::RequestId request, std::optional<std::uint32_t> position,
-            Describe&& describe) {
+            Describe&& describe, std::optional<BlockPlace> block = std::nullopt) {
     bool is_new = false;
-    Finding& finding = findings_.add(fmt::format("{}.{}", law(), kind), is_new);
+    Finding& finding = findings_.add(fmt::format("{}.{}", this->law(), kind), is_new);
     if (!is_new) return;
     finding.event_index = event_index_;
     finding.message = describe();
     finding.where.position = position;
     finding.where.request = ordinal(request);
+    finding.request = request;
+    if (!block) return;
+    finding.pool = block->pool;
+    finding.block = block->block;
   }
 
   Verdict verdict(std::uint64_t checked, const char* unit, const char* reason_if_none) {
-    return verdict_of(law(), checked, unit, findings_, reason_if_none);
+    return verdict_of(this->law(), checked, unit, findings_, reason_if_none);
   }
 
  private:
+  using Handler = void (*)(Law&, const trace::Event&);
+
+  template <std::size_t kIndex>
+  static constexpr Handler handler_of() {
+    using What = std::variant_alternative_t<kIndex, trace::Event>;
+    constexpr bool kJudged = requires(Law & law, const What& what) { law.on(what); };
+    // Tokens are accepted in the tick of a completion, whose event comes first.
+    constexpr bool kTimed = requires(const What& what) { what.tick; }
+    &&!std::is_same_v<What, trace::TokensAccepted>;
+    constexpr bool kNames = std::is_same_v<What, trace::LifeBegan>;
+    if constexpr (kJudged || kTimed || kNames) {
+      return [](Law& law, const trace::Event& event) {
+        const What& what = *std::get_if<kIndex>(&event);
+        ServingLaw& self = law;
+        if constexpr (kTimed) self.tick_ = what.tick;
+        if constexpr (kNames) self.began(what);
+        if constexpr (kJudged) law.on(what);
+      };
+    } else {
+      return nullptr;
+    }
+  }
+  template <std::size_t... kIndices>
+  static constexpr std::array<Handler, sizeof...(kIndices)> handlers(
+      std::index_sequence<kIndices...>) {
+    return {handler_of<kIndices>()...};
+  }
+
   // Its place in the scenario; forked lives come after those of the file.
   std::uint32_t ordinal(trace::RequestId request) const {
     const std::string key = name(request);

@@ -32,6 +32,10 @@ struct Finding {
   // Serving laws: ordinal in the run's event stream of the event that showed it. The finding of the
   // smallest one, over all laws, is the first; later ones are usually its consequences.
   std::uint64_t event_index = 0;
+  // Of the events, for a timeline: the life, and the block of a pool that is wrong.
+  std::optional<trace::RequestId> request;
+  std::optional<std::uint32_t> pool;
+  std::optional<trace::BlockId> block;
 };
 
 enum class VerdictKind : std::uint8_t { Pass, Finding, NotApplicable };
