@@ -7,6 +7,7 @@
 #include <map>
 #include <tuple>
 
+#include "base/prng.h"
 #include "harness/subjects/op_subject.h"
 #include "model/tiny.h"
 
@@ -109,6 +110,31 @@ TEST(OperationFile, OtherRecordedBitsShow) {
   EXPECT_EQ(replay.same + 1, replay.values);
 }
 
+// What gets past the reader runs and is judged: to a verdict or an Error, never to a failed check.
+TEST(OperationFile, AnotherCharacterInTheDescriptionIsRefusedOrRuns) {
+  const TinyRun run = run_tiny({"vgpu:sm_90", model::Arch::Gemma3, DType::Q4_0, DType::F16});
+  base::Prng prng(3);
+  std::uint64_t refused = 0, ran = 0;
+  for (const auto& [kind, call] : run.calls) {
+    const auto operation = cut_out(call, 0, run.model, run.scenario, run.options).value();
+    const trace::Trace sound = trace_of(operation, {});
+    for (int i = 0; i < 15; ++i) {
+      trace::Trace changed = sound;
+      std::vector<std::byte>& text = changed.blobs.front().bytes;
+      text[prng.below(text.size())] = static_cast<std::byte>("0123456789-.e"[prng.below(13)]);
+      const auto read = operation_of(changed, "test.lstrace");
+      if (!read) {
+        ++refused;
+      } else if (device::open(read->device).ok()) {
+        (void)replay_on(*read, read->device);
+        ++ran;
+      }
+    }
+  }
+  EXPECT_GT(refused, 0u);
+  EXPECT_GT(ran, 0u);
+}
+
 TEST(OperationFile, WhatCannotRunIsRefused) {
   const TinyRun run = run_tiny({"vgpu:sm_90", model::Arch::Llama, DType::F16, DType::F16});
   const auto refused = [&](Op op, bool prefill, std::optional<model::WeightRole> weight,
@@ -122,6 +148,10 @@ TEST(OperationFile, WhatCannotRunIsRefused) {
   };
   using R = RecordedOperation;
   const auto role = model::WeightRole::Query;
+  EXPECT_FALSE(refused(Op::Gemm, true, role, [](R&) {}));
+  EXPECT_FALSE(refused(Op::AttentionDecode, false, {}, [](R&) {}));
+  EXPECT_FALSE(refused(Op::EmbedRows, true, model::WeightRole::TokenEmbedding, [](R&) {}));
+  EXPECT_FALSE(refused(Op::Argmax, false, {}, [](R&) {}));
   EXPECT_TRUE(refused(Op::Gemm, true, role, [](R& o) { o.weights.clear(); }));
   EXPECT_TRUE(refused(Op::Gemm, true, role, [](R& o) { o.weights[0].bytes.pop_back(); }));
   EXPECT_TRUE(refused(Op::Gemm, true, role, [](R& o) { o.weights[0].columns += 1; }));

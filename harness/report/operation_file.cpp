@@ -232,7 +232,7 @@ RecordedOperation read_description(const Field& field) {
   RecordedOperation operation;
   if (object["schema"].text("") != kSchema)
     object["schema"].fail("must be " + std::string(kSchema));
-  object["key"].text("");
+  object["key"].text("", 0);
   operation.seed = object["seed"].integer(1, 0, std::numeric_limits<std::uint64_t>::max());
   operation.device = object["device"].text("");
   operation.approximation = value_of(object["approximation"], kModes);
