@@ -155,6 +155,8 @@ Progress plan_running(PlanContext& context, trace::RequestId id, Step& step) {
       wanted.drafts.clear();
       continue;
     }
+    // Its own launches in flight may give blocks back (out of its window): they are awaited first.
+    if (victim == id && !life.flights.empty()) return std::max(progress, Progress::Waits);
     preempt(context, victim);
     progress = Progress::Preempted;
     if (victim == id) return progress;

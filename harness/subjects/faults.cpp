@@ -43,6 +43,11 @@ void Faults::flipped(std::uint32_t pool, trace::BlockId block) {
   tainted_.insert({pool, block});
   sink_(trace::CellsFlipped{pool, block});
   for (const trace::RequestId request : holders_[{pool, block}]) touch_flipped(request);
+  for (const auto& [launch, reads] : unread_) {
+    for (const auto& [read, request] : reads) {
+      if (read == Block{pool, block}) touch_flipped(request);
+    }
+  }
   // What a holder has written since its table named the block is tainted with it; so is, simply,
   // all that it holds.
   for (const auto& [held, requests] : holders_) {
@@ -74,6 +79,14 @@ void Faults::let_go(trace::RequestId request, std::uint32_t pool,
   }
 }
 
+void Faults::made(const trace::LaunchMade& event) {
+  for (const auto& [block, holders] : holders_) {
+    for (const trace::RequestId request : event.requests) {
+      if (holders.contains(request)) unread_[event.launch].insert({block, request});
+    }
+  }
+}
+
 void Faults::on_event(const trace::Event& event) {
   if (!follows_blocks_) return;
   if (const auto* taken = std::get_if<trace::BlocksTaken>(&event)) {
@@ -84,6 +97,12 @@ void Faults::on_event(const trace::Event& event) {
     hold(shared->request, shared->pool, shared->blocks, false);
   } else if (const auto* released = std::get_if<trace::BlocksReleased>(&event)) {
     let_go(released->request, released->pool, released->blocks);
+  } else if (const auto* launched = std::get_if<trace::LaunchMade>(&event)) {
+    made(*launched);
+  } else if (const auto* ran = std::get_if<trace::LaunchRan>(&event)) {
+    unread_.erase(ran->launch);
+  } else if (std::holds_alternative<trace::DeviceReset>(event)) {
+    unread_.clear();
   } else if (const auto* replaced = std::get_if<trace::BlockReplaced>(&event)) {
     const bool tainted = tainted_.contains({replaced->pool, replaced->source});
     hold(replaced->request, replaced->pool, std::span(&replaced->destination, 1), true);

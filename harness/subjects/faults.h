@@ -41,6 +41,7 @@ class Faults {
   void hold(trace::RequestId request, std::uint32_t pool, std::span<const trace::BlockId> blocks,
             bool handed_out);
   void let_go(trace::RequestId request, std::uint32_t pool, std::span<const trace::BlockId> blocks);
+  void made(const trace::LaunchMade& event);
   void touch_flipped(trace::RequestId request);
 
   EventSink sink_;
@@ -48,6 +49,8 @@ class Faults {
   std::vector<Armed> armed_;
   std::map<Block, std::set<trace::RequestId>> holders_;
   std::set<Block> tainted_;
+  // Launches made and not yet run: who reads which block, also when it has let go of it since.
+  std::map<trace::LaunchIndex, std::set<std::pair<Block, trace::RequestId>>> unread_;
   std::set<trace::RequestId> failed_, flipped_;  // touched by a failed call; by flipped bits
 };
 

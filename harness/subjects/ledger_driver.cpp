@@ -57,7 +57,7 @@ LedgerDriver::LedgerDriver(const trace::Scenario& scenario, bool observe, EventS
   for (std::uint32_t i = 0; i < scenario.requests.size(); ++i) {
     const trace::RequestSpec& spec = scenario.requests[i];
     client_index_[spec.key] = i;
-    clients_.push_back({i, std::nullopt, false, 0, 0});
+    clients_.push_back({i, std::nullopt, false, 0, 0, 0});
     unborn_.push_back(i);
     run_.result.requests.emplace_back();
     run_.result.requests.back().key = spec.key;
@@ -247,7 +247,7 @@ std::string LedgerDriver::apply_fork(const trace::ForcedEvent& event) {
   client_index_[event.as] = clients_.size();
   client_of_life_.resize(child->value + 1);
   client_of_life_[child->value] = clients_.size();
-  clients_.push_back({request, child, false, 0, 0});
+  clients_.push_back({request, child, false, 0, 0, life.emitted()});
   LedgerLife known{
       *child, request, {}, life.seed(), static_cast<std::uint32_t>(clients_.size() - 1)};
   known.inherited.assign(life.tokens.begin() + life.prompt_count, life.tokens.end());

@@ -28,6 +28,7 @@ class LedgerDriver {
     std::optional<trace::RequestId> life;         // once it has begun
     bool gone = false;                            // cancelled or disconnected: sees nothing more
     std::size_t read_tokens = 0, read_bytes = 0;  // of the life's output
+    std::size_t inherited = 0;                    // a fork's outputs at its birth
   };
   struct Completion {
     engine::LaunchOutput output;

@@ -141,8 +141,10 @@ void LedgerDriver::finish_results() {
     result.text = client.gone ? decode(result.tokens) : life->text;
     result.counts = life->counts;
     result.counts.emitted = tokens;
-    const auto first = [tokens](const auto& list) {
-      return list.begin() + static_cast<std::ptrdiff_t>(std::min(tokens, list.size()));
+    // Log-probabilities and draws are those of its own tokens.
+    const std::size_t own = tokens - std::min(tokens, client.inherited);
+    const auto first = [own](const auto& list) {
+      return list.begin() + static_cast<std::ptrdiff_t>(std::min(own, list.size()));
     };
     result.logprobs.assign(life->logprobs.begin(), first(life->logprobs));
     result.draws.assign(life->draws.begin(), first(life->draws));
