@@ -13,8 +13,7 @@
 namespace {
 
 [[noreturn]] void fail(const lockstep::trace::Scenario& scenario, const std::string& what) {
-  std::fprintf(stderr, "%s\n%s\n", what.c_str(),
-               lockstep::trace::write_scenario(scenario).c_str());
+  std::fprintf(stderr, "%s\n%s\n", what.c_str(), lockstep::trace::write_scenario(scenario).c_str());
   std::abort();
 }
 

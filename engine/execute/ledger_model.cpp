@@ -40,8 +40,8 @@ std::uint64_t largest_scalar(std::uint64_t prefix, std::uint32_t count) {
 [[gnu::target("avx2")]] std::uint64_t largest_avx2(std::uint64_t prefix, std::uint32_t count) {
   return largest(prefix, count);
 }
-[[gnu::target("avx512f,avx512dq")]] std::uint64_t largest_avx512(
-    std::uint64_t prefix, std::uint32_t count) {
+[[gnu::target("avx512f,avx512dq")]] std::uint64_t largest_avx512(std::uint64_t prefix,
+                                                                 std::uint32_t count) {
   return largest(prefix, count);
 }
 
