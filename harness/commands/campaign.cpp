@@ -175,7 +175,6 @@ base::Result<CampaignPlan> plan_of(const CampaignArguments& arguments, CampaignI
   plan.seed = arguments.common.seed;
   plan.jobs = arguments.jobs;
   plan.stop_at_keys = arguments.stop;
-  if (arguments.cases > 0) plan.cases = arguments.cases;
   LS_ASSIGN(plan.shard, parse_shard(arguments.shard));
   if (!arguments.time.empty()) {
     LS_ASSIGN(budget.time_s, parse_duration("--time", arguments.time));
@@ -185,10 +184,14 @@ base::Result<CampaignPlan> plan_of(const CampaignArguments& arguments, CampaignI
   if (!arguments.timeout.empty()) {
     LS_ASSIGN(budget.timeout_s, parse_duration("--timeout", arguments.timeout));
   }
+  if (arguments.cases > 0) plan.cases = arguments.cases;
   plan.more = [&budget] { return budget.left(); };
   plan.progress = [&progress](const std::string& text) { progress.show(text); };
   identity = {plan.seed, plan.cases, plan.shard, plan.batch_cases, "", program_hash()};
   LS_TRY(read_bases(arguments, plan, identity));
+  // What is given runs whole.
+  if (plan.cases)
+    identity.cases = plan.cases = std::max<std::uint64_t>(*plan.cases, plan.bases.size());
   return plan;
 }
 
@@ -227,7 +230,7 @@ base::Result<int> execute(CampaignArguments& arguments) {
   report.tally = outcome->tally;
   report.resumed = outcome->resumed;
   report.canary = canary;
-  report.head = fmt::format("ledger campaign: {} jobs", plan.jobs);
+  report.head = fmt::format("ledger campaign, {} job{}", plan.jobs, plan.jobs == 1 ? "" : "s");
   for (const std::string& key : keys_in_order(report.tally)) {
     if (report.findings.size() == kMinimizedKeysMax) break;
     progress.show("minimizing " + key);
@@ -237,6 +240,9 @@ base::Result<int> execute(CampaignArguments& arguments) {
   report.repeat = repeat_command(arguments, *outcome);
   report.seconds = budget.watch.seconds();
   LS_TRY(print_campaign(report, arguments.common));
+  if (arguments.report_wanted || !report.tally.keys.empty()) {
+    LS_TRY(write_campaign(report, arguments.common.report_folder));
+  }
   if (outcome->crash) report_crash(arguments, plan, *outcome->crash);
   if (!report.tally.keys.empty()) return 1;
   if (outcome->crash) return kExitBug;

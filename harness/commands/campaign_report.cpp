@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "harness/commands/scenario_commands.h"
@@ -61,10 +62,9 @@ ShownFinding shown(const CampaignReport& report, const std::string& key) {
 
 json key_json(const CampaignReport& report, const std::string& key) {
   const KeyTally& tally = report.tally.keys.at(key);
-  json value = {{"key", key},           {"message", tally.message},
-                {"count", tally.count}, {"cases", tally.cases},
-                {"where", nullptr},     {"got", nullptr},
-                {"want", nullptr},      {"bound", nullptr},
+  json value = {{"key", key},           {"law", tally.law},       {"message", tally.message},
+                {"count", tally.count}, {"cases", tally.cases},   {"where", nullptr},
+                {"got", nullptr},       {"want", nullptr},        {"bound", nullptr},
                 {"ratio", nullptr},     {"replay", report.repeat}};
   const ReportedFinding* finding = reported(report, key);
   if (finding == nullptr) return value;
@@ -96,7 +96,8 @@ json laws_of(const CampaignReport& report) {
          {{"pass", law.passes}, {"finding", law.findings}, {"not_applicable", law.not_applicable}}},
         {"findings", json::array()}};
     for (const std::string& key : keys) {
-      if (key.starts_with(name + ".")) value["findings"].push_back(key_json(report, key));
+      if (report.tally.keys.at(key).law != name) continue;
+      value["findings"].push_back(key_json(report, key));
     }
     laws.push_back(std::move(value));
   }
@@ -135,6 +136,11 @@ VerdictKind campaign_verdict(const Tally& tally) {
   const bool checked =
       std::ranges::any_of(tally.laws, [](const auto& entry) { return entry.second.passes > 0; });
   return checked ? VerdictKind::Pass : VerdictKind::NotApplicable;
+}
+
+base::Status write_campaign(const CampaignReport& report, const std::string& folder) {
+  return write_text((std::filesystem::path(folder) / "report.json").string(),
+                    document_of(report).dump(1) + "\n");
 }
 
 base::Status print_campaign(const CampaignReport& report, const CommonOptions& options) {

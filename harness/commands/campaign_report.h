@@ -30,6 +30,8 @@ struct CampaignReport {
 };
 
 oracles::VerdictKind campaign_verdict(const Tally& tally);
+// report.json in `folder`, which is there.
+base::Status write_campaign(const CampaignReport& report, const std::string& folder);
 // Text, or the JSON document, to standard output.
 base::Status print_campaign(const CampaignReport& report, const CommonOptions& options);
 

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "harness/commands/scenario_commands.h"
@@ -49,6 +50,30 @@ std::vector<std::string> request_lines(const trace::RunResult& result) {
   return lines;
 }
 
+base::Status write_report_json(const std::string& folder, const nlohmann::json& document) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  return write_text((std::filesystem::path(folder) / "report.json").string(),
+                    document.dump(1) + "\n");
+}
+
+// The first finding in full; the others are mostly what it led to.
+std::vector<ShownFinding> shown_findings(const ScenarioFile& file, const Recording& recording,
+                                         const oracles::Finding* first, const std::string& replay) {
+  std::vector<ShownFinding> shown;
+  if (first == nullptr) return shown;
+  shown.push_back(
+      shown_finding(*first, file.scenario, recording.events, file.scenario.size() <= 10));
+  shown.back().notes.push_back("smaller    ./lockstep minimize " + shell_quoted(file.path));
+  shown.back().replay = replay;
+  for (const oracles::Verdict& verdict : recording.outcome.verdicts) {
+    for (const oracles::Finding& finding : verdict.findings) {
+      if (&finding != first) shown.push_back({finding.key, finding.message, {}, {}, {}, ""});
+    }
+  }
+  return shown;
+}
+
 }  // namespace
 
 base::Result<int> run_scenario_command(const std::string& path, const CommonOptions& options,
@@ -60,18 +85,19 @@ base::Result<int> run_scenario_command(const std::string& path, const CommonOpti
   const oracles::Finding* first = find_key(outcome, "");
   const oracles::VerdictKind verdict = verdict_of(outcome.verdicts);
   std::string replay = "./lockstep replay " + shell_quoted(path);
+  if (first != nullptr) {
+    LS_ASSIGN(const FindingFiles files, write_finding(options.report_folder, file.scenario,
+                                                      recording, *first, "run --scenario"));
+    replay = "./lockstep replay " + shell_quoted(files.trace);
+  }
+  nlohmann::json document = document_json("run", file.scenario.seed, verdict,
+                                          laws_json(outcome.verdicts, replay), watch.seconds());
+  document["scenario"] = path;
+  document["result"] = scenario_result_json(file.scenario, outcome.result);
   if (first != nullptr || report_wanted) {
-    if (first != nullptr) {
-      LS_ASSIGN(const FindingFiles files, write_finding(options.report_folder, file.scenario,
-                                                        recording, *first, "run --scenario"));
-      replay = "./lockstep replay " + shell_quoted(files.trace);
-    }
+    LS_TRY(write_report_json(options.report_folder, document));
   }
   if (options.json) {
-    nlohmann::json document = document_json("run", file.scenario.seed, verdict,
-                                            laws_json(outcome.verdicts, replay), watch.seconds());
-    document["scenario"] = path;
-    document["result"] = scenario_result_json(file.scenario, outcome.result);
     LS_TRY(print(document.dump(1) + "\n"));
     return exit_status(verdict);
   }
@@ -80,18 +106,7 @@ base::Result<int> run_scenario_command(const std::string& path, const CommonOpti
                             size_text(file.scenario), file.scenario.seed, outcome.result.ticks,
                             outcome.result.launches);
   report.lines = request_lines(outcome.result);
-  if (first != nullptr) {
-    report.findings.push_back(
-        shown_finding(*first, file.scenario, recording.events, file.scenario.size() <= 10));
-    report.findings.back().notes.push_back("smaller    ./lockstep minimize " + shell_quoted(path));
-    report.findings.back().replay = replay;
-    for (const oracles::Verdict& judged : outcome.verdicts) {
-      for (const oracles::Finding& finding : judged.findings) {
-        if (&finding == first) continue;
-        report.findings.push_back({finding.key, finding.message, {}, {}, {}, ""});
-      }
-    }
-  }
+  report.findings = shown_findings(file, recording, first, replay);
   report.laws = shown_laws(outcome.verdicts);
   report.verdict = verdict;
   report.last = fmt::format("{}   {}   repeat: ./lockstep run --scenario {}",

@@ -1,7 +1,10 @@
 // What the commands about scenarios share: see scenario_commands.h.
 #include <fmt/format.h>
 
+#include <sstream>
+
 #include "harness/commands/scenario_commands.h"
+#include "oracles/timeline.h"
 
 namespace lockstep::harness {
 
@@ -39,7 +42,8 @@ ShownFinding shown_finding(const oracles::Finding& finding, const trace::Scenari
   shown.message = finding.message;
   shown.notes = finding.notes;
   if (with_scenario) shown.scenario = scenario_lines(scenario);
-  (void)events;
+  std::istringstream timeline(oracles::timeline(scenario, events, finding));
+  for (std::string line; std::getline(timeline, line);) shown.timeline.push_back(line);
   return shown;
 }
 

@@ -70,12 +70,36 @@ class EventGenerator {
     trigger.request = request;
     return trigger;
   }
+  // Mostly while that life is there: elsewhere an event changes nothing.
+  Trigger trigger_for(const std::string& key) {
+    if (choose_.chance(15)) return any_trigger();
+    const auto index = static_cast<std::uint32_t>(std::ranges::find(lives_, key) - lives_.begin());
+    if (index >= scenario_.requests.size()) {  // a child: how far it is depends on its parent
+      Trigger trigger = at(choose_.between(1, 4), Trigger::Kind::Emitted);
+      trigger.request = index;
+      return trigger;
+    }
+    const RequestSpec& spec = scenario_.requests[index];
+    const std::uint32_t kind = choose_.small(5);
+    if (kind < 2) return at(spec.tick + choose_.below(8));
+    Trigger trigger = kind == 2 ? at(1 + choose_.below(spec.prompt.size() + spec.max_tokens),
+                                     Trigger::Kind::Computed)
+                                : at(choose_.between(1, spec.max_tokens), Trigger::Kind::Emitted);
+    trigger.request = index;
+    return trigger;
+  }
   ForcedEvent event(ForcedEventType type, const Trigger& trigger, std::string request = "") {
     ForcedEvent made;
     made.type = type;
     made.trigger = trigger;
     made.request = std::move(request);
     return made;
+  }
+  // At any life. One draw a statement: the order of arguments is the compiler's.
+  ForcedEvent aimed(ForcedEventType type) {
+    const std::string& request = life();
+    const Trigger trigger = any_trigger();
+    return event(type, trigger, request);
   }
   void add(ForcedEvent made) { scenario_.events.push_back(std::move(made)); }
 
@@ -93,7 +117,7 @@ class EventGenerator {
     const RequestSpec* former = nullptr;
     for (const RequestSpec& request : scenario_.requests) {
       if (request.id == request.key) continue;
-      if (former && choose_.chance(60)) {
+      if (former && choose_.chance(85)) {
         const std::uint64_t earlier = choose_.below(3);
         ForcedEvent made =
             event(ForcedEventType::Cancel,
@@ -107,7 +131,7 @@ class EventGenerator {
 
   void forks() {
     for (std::uint32_t i = 0, count = choose_.between(1, 2); i < count; ++i) {
-      ForcedEvent made = event(ForcedEventType::Fork, any_trigger(), life());
+      ForcedEvent made = aimed(ForcedEventType::Fork);
       made.as = fmt::format("F{}", i);
       made.back = choose_.small(3);
       const auto bytes = std::min<std::uint32_t>(256, scenario_.ledger.tokenizer_size);
@@ -121,12 +145,12 @@ class EventGenerator {
 
   void cancel() {
     const auto type = choose_.chance(35) ? ForcedEventType::Disconnect : ForcedEventType::Cancel;
-    ForcedEvent made = event(type, any_trigger(), life());
+    ForcedEvent made = aimed(type);
     if (choose_.chance(30)) made.delay = choose_.below(4);
     add(std::move(made));
   }
 
-  void preempt() { add(event(ForcedEventType::Preempt, any_trigger(), life())); }
+  void preempt() { add(aimed(ForcedEventType::Preempt)); }
 
   void evict() {
     if (choose_.chance(40)) {
@@ -142,16 +166,23 @@ class EventGenerator {
     return choose_.small(static_cast<std::uint32_t>(scenario_.engine.pools.size()));
   }
 
+  // Rows of requests that have come: a part of the prompt at first, then a token.
   void schedule() {
-    ForcedEvent made = event(ForcedEventType::Schedule, at(tick()));
-    std::vector<std::string> keys = lives_;
-    const std::uint32_t rows =
-        choose_.between(1, std::min<std::uint32_t>(3, static_cast<std::uint32_t>(keys.size())));
-    for (std::uint32_t i = 0; i < rows; ++i) {
-      const auto index = choose_.small(static_cast<std::uint32_t>(keys.size()));
-      const bool chunk = choose_.chance(60);
-      made.rows.emplace_back(keys[index], chunk ? choose_.between(1, 9) : 1);
-      keys.erase(keys.begin() + index);
+    ForcedEvent made = event(ForcedEventType::Schedule, at(0));
+    const trace::Tick when = choose_.pick(scenario_.requests).tick + choose_.below(5);
+    made.trigger.value = when;
+    std::vector<const RequestSpec*> come;
+    for (const RequestSpec& request : scenario_.requests) {
+      if (request.tick <= when) come.push_back(&request);
+    }
+    const auto count = static_cast<std::uint32_t>(come.size());
+    for (std::uint32_t rows = choose_.between(1, std::min(3u, count)); rows > 0; --rows) {
+      const auto index = choose_.small(static_cast<std::uint32_t>(come.size()));
+      const RequestSpec& request = *come[index];
+      const auto prompt = static_cast<std::uint32_t>(request.prompt.size());
+      const bool chunk = when < request.tick + 2 || choose_.chance(30);
+      made.rows.emplace_back(request.key, chunk ? choose_.between(1, prompt) : 1);
+      come.erase(come.begin() + index);
     }
     add(std::move(made));
   }

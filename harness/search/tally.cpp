@@ -52,7 +52,13 @@ void Tally::add(std::uint64_t case_number, const ScenarioOutcome& outcome) {
   const oracles::Finding* first = find_key(outcome, "");
   if (first == nullptr) return;
   KeyTally& key = keys[first->key];
-  if (key.cases.empty()) key.message = first->message;
+  if (key.cases.empty()) {
+    key.message = first->message;
+    for (const oracles::Verdict& verdict : outcome.verdicts) {
+      const auto is_first = [&](const oracles::Finding& finding) { return &finding == first; };
+      if (std::ranges::any_of(verdict.findings, is_first)) key.law = verdict.law;
+    }
+  }
   add_cases(key, {case_number}, 1);
 }
 
@@ -73,7 +79,10 @@ void Tally::add(const Tally& other) {
   }
   for (const auto& [name, theirs] : other.keys) {
     KeyTally& key = keys[name];
-    if (key.cases.empty() || theirs.cases.front() < key.cases.front()) key.message = theirs.message;
+    if (key.cases.empty() || theirs.cases.front() < key.cases.front()) {
+      key.law = theirs.law;
+      key.message = theirs.message;
+    }
     add_cases(key, theirs.cases, theirs.count);
   }
 }
@@ -93,8 +102,11 @@ json tally_json(const Tally& tally) {
                              {"not_applicable", law.not_applicable}});
   }
   for (const auto& [name, key] : tally.keys) {
-    value["findings"].push_back(
-        {{"key", name}, {"message", key.message}, {"cases", key.cases}, {"count", key.count}});
+    value["findings"].push_back({{"key", name},
+                                 {"law", key.law},
+                                 {"message", key.message},
+                                 {"cases", key.cases},
+                                 {"count", key.count}});
   }
   return value;
 }
@@ -119,6 +131,7 @@ base::Result<Tally> parse_tally(const json& value, const std::string& file_name,
     }
     for (const json& entry : value.at("findings")) {
       KeyTally& key = tally.keys[entry.at("key").get<std::string>()];
+      key.law = entry.at("law").get<std::string>();
       key.message = entry.at("message").get<std::string>();
       add_cases(key, entry.at("cases").get<std::vector<std::uint64_t>>(),
                 entry.at("count").get<std::uint64_t>());

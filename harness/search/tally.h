@@ -21,7 +21,7 @@ struct LawTally {
 };
 
 struct KeyTally {
-  std::string message;               // of the first case
+  std::string law, message;          // of the first case
   std::vector<std::uint64_t> cases;  // ascending; the first kCasesMax
   std::uint64_t count = 0;           // of cases in all
   static constexpr std::size_t kCasesMax = 64;
