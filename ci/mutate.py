@@ -13,7 +13,7 @@ definitions replace theirs. Two judges, one after the other:
   campaign   `lockstep campaign --seed S --cases N --json`: the laws, on generated scenarios
   tests      the unit tests of the mutant's folder; asked only where the campaign found nothing
 
-Killed: a finding, a failed check, a crash, or no end within ten times the usual processor time.
+Killed: a finding, a failed check, a crash, or no end within five times the usual processor time.
 Mutants that do not compile are counted apart. So are those of ci/mutants_equivalent.txt, whose
 behaviour is the same; each has its reason there.
 
@@ -52,6 +52,8 @@ FILES = [
     "engine/deliver/text_stream.cpp",
 ]
 MEMORY_BYTES_MAX = 3 << 30  # of a mutant: it may allocate without end
+FIRST_CASES = 512  # of the campaign, before all of them
+PATIENCE = 5  # times the usual processor time: it does not end
 LITERAL_MAX = 0xFFFF  # a larger number is a constant of hashing or "none", not a count
 
 # --- Tokens ---------------------------------------------------------------------------------------
@@ -358,6 +360,8 @@ def read_equivalent():
 class Run:
     """One command, bounded in processor time, memory and wall time."""
 
+    groups = set()  # process groups that live
+
     def __init__(self, words, folder, cpu_s, wall_s, environment=None, memory=None):
         def bound():
             os.setpgid(0, 0)
@@ -372,20 +376,32 @@ class Run:
                 open(folder / "stderr", "w+", encoding="utf-8", errors="replace") as err:
             child = subprocess.Popen(words, cwd=folder, stdin=subprocess.DEVNULL, stdout=out,
                                      stderr=err, preexec_fn=bound, env=environment)
+            Run.groups.add(child.pid)
             try:
                 self.status = child.wait(timeout=wall_s)
             except subprocess.TimeoutExpired:
                 self.timed_out, self.status = True, None
-            try:
-                os.killpg(child.pid, signal.SIGKILL)  # its own group: what it left behind
-            except ProcessLookupError:
-                pass
+            Run.end(child.pid)  # and what it left behind
             child.wait()
+            Run.groups.discard(child.pid)
             out.seek(0)
             err.seek(0)
             self.out, self.err = out.read(), err.read()
         if self.status == -signal.SIGXCPU or "signal 24" in self.err or "no end in" in self.err:
             self.timed_out = True
+
+    @staticmethod
+    def end(group):
+        try:
+            os.killpg(group, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+
+    @staticmethod
+    def end_all(number, _):
+        for group in list(Run.groups):
+            Run.end(group)
+        os._exit(128 + number)
 
 
 class Builder:
@@ -447,9 +463,9 @@ class Judge:
         self.builder = Builder(options.build)
         self.usual = {}  # program -> processor seconds without a mutant
 
-    def campaign_words(self, program):
+    def campaign_words(self, program, cases):
         return [str(program), "campaign", "--seed", str(self.options.campaign_seed), "--cases",
-                str(self.options.cases), "--jobs", "1", "--minimize", "0", "--json", "--report", "report"]
+                str(cases), "--jobs", "1", "--minimize", "0", "--json", "--report", "report"]
 
     def test_target(self, path):
         target = os.path.dirname(path).replace("/", "_") + "_test"
@@ -463,7 +479,8 @@ class Judge:
         with tempfile.TemporaryDirectory(prefix="mutate-") as name:
             for target in targets:
                 program = self.options.build / target
-                words = self.campaign_words(program) if target == "lockstep" else self.test_words(program)
+                words = (self.campaign_words(program, self.options.cases)
+                         if target == "lockstep" else self.test_words(program))
                 if not program.exists():
                     fail(4, f"{program} is not built")
                 before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -474,9 +491,10 @@ class Judge:
                     fail(4, f"{target} has something to say without a mutant:\n"
                             f"{(done.err + done.out)[-2000:]}")
 
-    def bounds(self, target):
-        cpu = int(10 * self.usual[target]) + 5
-        return cpu, 20 * cpu
+    def bounds(self, target, part=1.0):
+        """Seconds of processor time, and of wall time on a machine that has more to do."""
+        cpu = int(PATIENCE * part * self.usual[target]) + 3
+        return cpu, 100 * cpu
 
     def judge(self, mutant):
         """What became of the mutant: a dict for the record."""
@@ -509,9 +527,14 @@ class Judge:
         return {"outcome": "survived", "by": []}
 
     def campaign(self, program, folder):
-        """Laws with a finding; `check`, `crash` or `no end` where it broke off."""
-        cpu, wall = self.bounds("lockstep")
-        done = Run(self.campaign_words(program), folder, cpu, wall, None, MEMORY_BYTES_MAX)
+        """Laws with a finding: of a few cases, where that is enough; else of all."""
+        return (self.campaign_of(min(FIRST_CASES, self.options.cases), program, folder) or
+                self.campaign_of(self.options.cases, program, folder))
+
+    def campaign_of(self, cases, program, folder):
+        """Laws with a finding; `check`, `crash`, `memory` or `no end` where it broke off."""
+        cpu, wall = self.bounds("lockstep", cases / self.options.cases)
+        done = Run(self.campaign_words(program, cases), folder, cpu, wall, None, MEMORY_BYTES_MAX)
         if done.status == 0:
             return []
         by = []
@@ -521,6 +544,8 @@ class Judge:
             pass  # it did not come to an answer
         if done.timed_out:
             by.append("no end")
+        elif "bad_alloc" in done.err:
+            by.append("memory")
         elif done.status != 1:
             by.append("crash" if "signal" in done.err or done.status < 0 else "check")
         elif not by:
@@ -559,7 +584,8 @@ def report(results, equivalent):
         if result["outcome"] == "campaign":
             any_of.update(result["by"])
             alone.update(result["by"] if len(result["by"]) == 1 else [])
-    print("\nby law: kills, kills that are its alone")
+    print(f"\nby law (of the first {FIRST_CASES} cases, where one objects there): "
+          "kills, kills that are its alone")
     for law, count in any_of.most_common():
         print(f"  {law:36} {count:4} {alone[law]:4}")
     for outcome, title in (("tests", "found by unit tests only"), ("survived", "survivors")):
@@ -627,6 +653,11 @@ def chosen(options):
     return kept, len(mutants) - len(kept)
 
 
+def place_of(result):
+    return (FILES.index(result["path"]) if result["path"] in FILES else len(FILES), result["path"],
+            result["begin"], result["end"], result["text"])
+
+
 def judge_all(options, mutants):
     judge = Judge(options)
     targets = {"lockstep"}
@@ -644,7 +675,8 @@ def judge_all(options, mutants):
         return judge.judge(mutant)
 
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        for result in pool.map(one, mutants):
+        for future in concurrent.futures.as_completed([pool.submit(one, m) for m in mutants]):
+            result = future.result()
             if result is None:
                 continue
             results.append(result)
@@ -653,19 +685,22 @@ def judge_all(options, mutants):
             print(f"[{len(results)}/{len(mutants)}] {result['outcome']:12} {result['path']}:"
                   f"{result['line']}: {result['operator']} {','.join(result['by'])} "
                   f"{result['seconds']} s", file=sys.stderr, flush=True)
+    results.sort(key=place_of)
     if len(results) < len(mutants):
         print(f"out of time: {len(mutants) - len(results)} mutants not judged")
     return results
 
 
 def main():
+    signal.signal(signal.SIGTERM, Run.end_all)
+    signal.signal(signal.SIGINT, Run.end_all)
     options = arguments()
     if options.report_of:
         latest = {}
         for path in options.report_of:
             for result in read_record(path):
                 latest[(identity_of(result), result["line"])] = result
-        report(list(latest.values()), 0)
+        report(sorted(latest.values(), key=place_of), 0)
         return 0
     mutants, equivalent = chosen(options)
     if options.list:

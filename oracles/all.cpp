@@ -23,6 +23,7 @@ std::vector<std::unique_ptr<Oracle>> serving_laws(const trace::Scenario& scenari
   laws.push_back(one_writer(shared));
   laws.push_back(reads(shared));
   laws.push_back(pad_rows(shared));
+  laws.push_back(steps(shared));
   laws.push_back(refusals(shared));
   laws.push_back(cancellation(shared));
   laws.push_back(counts(shared));

@@ -56,6 +56,7 @@ std::unique_ptr<Oracle> ownership(ScenarioPointer scenario);
 std::unique_ptr<Oracle> one_writer(ScenarioPointer scenario);
 std::unique_ptr<Oracle> reads(ScenarioPointer scenario);
 std::unique_ptr<Oracle> pad_rows(ScenarioPointer scenario);
+std::unique_ptr<Oracle> steps(ScenarioPointer scenario);
 std::unique_ptr<Oracle> refusals(ScenarioPointer scenario);
 std::unique_ptr<Oracle> cancellation(ScenarioPointer scenario);
 std::unique_ptr<Oracle> counts(ScenarioPointer scenario);

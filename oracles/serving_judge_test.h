@@ -18,6 +18,13 @@ inline trace::Scenario scenario(std::uint32_t num_blocks = 16, std::uint32_t blo
   trace::Scenario made;
   made.engine.pools[0].num_blocks = num_blocks;
   made.engine.groups[0].block_size = block_size;
+  // The streams choose steps and victims themselves, as if all were forced.
+  made.events.resize(2);
+  made.events[0].type = trace::ForcedEventType::Schedule;
+  made.events[1].type = trace::ForcedEventType::Preempt;
+  made.engine.max_num_seqs = 64;
+  made.engine.async_depth = 3;
+  made.engine.speculative = trace::SpeculativeSpec{4, trace::Acceptance::Rejection};
   return made;
 }
 

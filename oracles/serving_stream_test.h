@@ -148,7 +148,10 @@ class StreamMachine {
     }
     if (flight.parts.empty()) return;
     trace::LaunchMade event{{made_++}, tick, 0, {}};
-    for (const Part& part : flight.parts) event.requests.push_back(part.request);
+    for (const Part& part : flight.parts) {
+      event.requests.push_back(part.request);
+      event.padded_to += static_cast<std::uint32_t>(part.row.tokens.size());
+    }
     events.push_back(event);
     flights_.push_back(std::move(flight));
   }
