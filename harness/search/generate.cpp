@@ -256,8 +256,9 @@ class Generator {
     }
     s.ignore_eos = choose_.chance(8);
     if (choose_.chance(10)) {
-      s.logit_bias.emplace_back(choose_.small(alphabet()),
-                                choose_.pick(std::array<double, 3>{5, -5, 40}));
+      // One draw a statement: the order of arguments is the compiler's.
+      const double bias = choose_.pick(std::array<double, 3>{5, -5, 40});
+      s.logit_bias.emplace_back(choose_.small(alphabet()), bias);
     }
     if (on(Feature::Logprobs) && choose_.chance(60)) {
       s.logprobs = choose_.small(4);
