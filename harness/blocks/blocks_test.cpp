@@ -192,7 +192,8 @@ TEST(BlockManagers, AProcessIsDrivenAsOursIs) {
 }
 
 base::Result<BlockDriveReport> drive_command(const std::string& command) {
-  LS_ASSIGN(const auto manager, ProcessManager::start(command, {.answer_ms = 2000}));
+  LS_ASSIGN(const auto manager,
+            ProcessManager::start(command, {.answer_ms = 2000, .set_up_ms = 2000}));
   return drive_blocks(*manager, 1, 3, 5);
 }
 
@@ -216,7 +217,7 @@ TEST(BlockManagers, AnAnswerThatIsNoneIsAFinding) {
                            "read line; echo '{\"free\": 3, \"ok\": true, \"hit_tokens\": 0}'",
                            "read line; echo '{\"free\": 3, \"ok\": true, \"hit_tokens\": 0, "
                            "\"blocks\": [[1.5]]}'"}) {
-    auto manager = ProcessManager::start(setup + rest, {.answer_ms = 5000});
+    auto manager = ProcessManager::start(setup + rest, {.answer_ms = 5000, .set_up_ms = 5000});
     ASSERT_TRUE(manager.ok());
     const auto report = drive_blocks(**manager, 1, 1, 5);
     ASSERT_TRUE(report.ok()) << report.error().message();

@@ -123,7 +123,7 @@ ProcessManager::~ProcessManager() {
   }
 }
 
-base::Result<std::string> ProcessManager::ask(const std::string& line) {
+base::Result<std::string> ProcessManager::ask(const std::string& line, int answer_ms) {
   const std::string message = line + "\n";
   for (std::size_t sent = 0; sent < message.size();) {
     const ssize_t count = send(socket_, message.data() + sent, message.size() - sent, MSG_NOSIGNAL);
@@ -144,11 +144,10 @@ base::Result<std::string> ProcessManager::ask(const std::string& line) {
           command_, "an answer is longer than " + std::to_string(limits_.line_bytes) + " bytes");
     }
     pollfd waiting{socket_, POLLIN, 0};
-    const int ready = poll(&waiting, 1, limits_.answer_ms);
+    const int ready = poll(&waiting, 1, answer_ms);
     if (ready < 0 && errno == EINTR) continue;
     if (ready == 0) {
-      return base::environment_error(command_, "has not answered in " +
-                                                   std::to_string(limits_.answer_ms) +
+      return base::environment_error(command_, "has not answered in " + std::to_string(answer_ms) +
                                                    " ms: " + line.substr(0, 200));
     }
     char buffer[1 << 16];
@@ -174,7 +173,7 @@ base::Status ProcessManager::set_up(const BlockSetup& setup) {
                        {"block_size", setup.block_size},
                        {"num_blocks", setup.num_blocks},
                        {"groups", groups}};
-  LS_ASSIGN(const std::string line, ask(object.dump()));
+  LS_ASSIGN(const std::string line, ask(object.dump(), limits_.set_up_ms));
   const json answer = json::parse(line, nullptr, false);
   std::uint32_t free = 0;
   if (!answer.is_object() || !read_number(answer, "free", free)) {
@@ -196,7 +195,7 @@ base::Status ProcessManager::set_up(const BlockSetup& setup) {
 }
 
 base::Result<BlockAnswer> ProcessManager::apply(const BlockOperation& operation) {
-  LS_ASSIGN(const std::string line, ask(to_json(operation).dump()));
+  LS_ASSIGN(const std::string line, ask(to_json(operation).dump(), limits_.answer_ms));
   const json object = json::parse(line, nullptr, false);
   const auto wrong = [&](const std::string& rule) {
     return base::input_error(command_, "answer " + std::to_string(answers_) + ", to " +

@@ -12,6 +12,7 @@ namespace lockstep::harness {
 
 struct ProcessLimits {
   int answer_ms = 60000;                          // to one operation
+  int set_up_ms = 300000;                         // to setup: a program may have much to load
   std::size_t line_bytes = std::size_t{1} << 24;  // of one answer
 };
 
@@ -33,7 +34,7 @@ class ProcessManager : public BlockManager {
  private:
   ProcessManager(std::string command, ProcessLimits limits, int socket, pid_t process)
       : command_(std::move(command)), limits_(limits), socket_(socket), process_(process) {}
-  base::Result<std::string> ask(const std::string& line);
+  base::Result<std::string> ask(const std::string& line, int answer_ms);
 
   std::string command_;
   ProcessLimits limits_;
