@@ -160,7 +160,8 @@ std::string PoolFold::describe(std::uint32_t pool, trace::BlockId id) const {
 void PoolFold::drop_key(Pool& pool, std::uint32_t block) {
   std::optional<base::Hash128>& key = pool.blocks[block].key;
   if (!key) return;
-  pool.keys.erase(*key);
+  const auto named = pool.keys.find(*key);
+  if (named != pool.keys.end() && named->second == block) pool.keys.erase(named);
   key.reset();
   if (pool.states[block] == BlockState::Evictable) move(pool, block, BlockState::Free);
 }
@@ -274,19 +275,22 @@ void PoolFold::published(const trace::BlockPublished& event) {
     report("published_twice", event.request, event.pool, event.block, "has a key already");
     drop_key(pool, id);
   }
-  const base::Hash128 key = base::hash_bytes(std::as_bytes(std::span(event.key)));
-  const auto named = pool.keys.find(key);
-  if (named != pool.keys.end()) {
-    report("key_of_two_blocks", event.request, event.pool, event.block,
-           fmt::format("gets the key of block {}", named->second));
-    drop_key(pool, named->second);
+  base::Hash128 key;
+  if (report_) {
+    key = base::hash_bytes(std::as_bytes(std::span(event.key)));
+    const auto [named, is_new] = pool.keys.try_emplace(key, id);
+    if (!is_new) {
+      const std::uint32_t other = std::exchange(named->second, id);
+      report("key_of_two_blocks", event.request, event.pool, event.block,
+             fmt::format("gets the key of block {}", other));
+      drop_key(pool, other);  // not from the map: there it names this block now
+    }
   }
   if (state(event.pool, event.block) == BlockState::Free) {
     report("published_free", event.request, event.pool, event.block, "is free");
     move(pool, id, BlockState::Evictable);
   }
   pool.blocks[id].key = key;
-  pool.keys.emplace(key, id);
 }
 
 void PoolFold::key_dropped(const trace::KeyDropped& event) {

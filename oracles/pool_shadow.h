@@ -6,9 +6,9 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "base/hash.h"
@@ -42,6 +42,7 @@ class PoolFold {
     friend bool operator==(const Balance&, const Balance&) = default;
   };
 
+  // Without a report no violation is looked for in keys: only whether a block has one.
   PoolFold(const trace::Scenario& scenario, Report report);
 
   void taken(const trace::BlocksTaken& event);
@@ -77,6 +78,9 @@ class PoolFold {
     trace::RequestId last_holder;
     std::optional<base::Hash128> key;  // hash of its key
   };
+  struct KeyHash {
+    std::size_t operator()(const base::Hash128& key) const { return key.low; }
+  };
   // The queue is the blocks that no event has named yet, ascending, then a list.
   struct Pool {
     std::uint32_t block_count = 0;
@@ -85,7 +89,7 @@ class PoolFold {
     std::vector<BlockState> states;  // as many
     std::uint32_t head = kNone, tail = kNone;
     std::vector<std::uint32_t> reserved;  // in the order of release
-    std::map<base::Hash128, std::uint32_t> keys;
+    std::unordered_map<base::Hash128, std::uint32_t, KeyHash> keys;
     Balance counts;
   };
   struct Flight {
