@@ -105,6 +105,7 @@ trace::RequestId ServingEngine::submit(Submission submission, trace::Tick tick) 
   if (!code.empty()) {
     life.error_code = code;
     life.error_message = message;
+    if (!no_memory) sink_(trace::RequestRefused{id, code});
     end(life, no_memory ? "error" : "refused", tick);
     return id;
   }
