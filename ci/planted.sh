@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
-# planted.sh run --planted NAME [ARGUMENTS]
-#     the program with the fault ci/planted/NAME.patch; with no model, prompt or setting among the
-#     arguments, those of the patch's run: line
-# planted.sh run --planted all
-#     every fault: its law must find it, and name the operation; its files must show it again
+# planted.sh run|campaign --planted NAME [ARGUMENTS]
+#     the program with the fault ci/planted/NAME.patch; with no argument that says what to run,
+#     those of the patch's run: line
+# planted.sh run|campaign --planted all
+#     every fault whose run: line is of that command: its law must find it; of a campaign, in a
+#     scenario that shrinks to a size of at most 8
 #
 # Called by ./lockstep, which sets up compilers. Sources are copied to .deps/planted/src (what has
 # changed, so that little is built again), patched, and built in .deps/planted/build; all faults
 # share both folders. A patch opens with what the fault is, `# law: LAW[.CHECKER].OPERATION` that
-# must find it, and `# run: ...` that shows it. Exit status: docs/cli.md; of `all`, 1 if a fault
-# was not found.
+# must find it (of a campaign: `# law: KEY`, or what a key starts with), and `# run: ...` that shows
+# it. Exit status: docs/cli.md; of `all`, 1 if a fault was not found.
 set -euo pipefail
 here=$PWD
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -18,6 +19,7 @@ planted=$root/.deps/planted source=$root/.deps/planted/src build=$root/.deps/pla
 known() { (cd ci/planted && printf '%s\n' *.patch | sed 's/\.patch$//'); }
 list() { known | paste -sd' ' | sed 's/ /, /g'; }
 header() { sed -n "s/^# $2: //p" "ci/planted/$1.patch"; }
+of_command() { (cd ci/planted && grep -l "^# run: $1 " ./*.patch | sed 's/^\.\///; s/\.patch$//'); }
 say() { echo "[planted] $*" >&2; }
 die() {
   local status=$1
@@ -65,12 +67,12 @@ build_fault() {
 
 prepare() { sync_sources && apply "$1" && build_fault "$1"; }
 
-# Whether the arguments of `run` say only how to report.
+# Whether the arguments say only how to report.
 reports_only() {
   while [ $# -gt 0 ]; do
     case "$1" in
-      --report | --color) shift ;;
-      --report=* | --color=* | --json | --offline | -v | --verbose | -q | --quiet) ;;
+      --report | --color | --jobs) shift ;;
+      --report=* | --color=* | --jobs=* | --json | --offline | -v | --verbose | -q | --quiet) ;;
       *) return 1 ;;
     esac
     shift || return 1
@@ -81,14 +83,16 @@ run_one() {
   local name=$1 words
   shift
   [ -f "ci/planted/$name.patch" ] || die 2 "--planted: no fault '$name'; known: $(list)"
-  prepare "$name"
+  read -ra words <<<"$(header "$name" run)"
   if reports_only "$@"; then
-    read -ra words <<<"$(header "$name" run)"
+    [ "${words[0]}" = "$command" ] ||
+      die 2 "--planted: $name is shown by ./lockstep ${words[0]} --planted $name"
     say "$name: ${words[*]} (of ci/planted/$name.patch)"
     set -- "${words[@]:1}" "$@"
   fi
+  prepare "$name"
   cd "$here"
-  exec "$build/lockstep" run "$@" --planted "$name"
+  exec "$build/lockstep" "$command" "$@" --planted "$name"
 }
 
 # verdict JSON LAW: 0 if the law named has found it, and names the operation first.
@@ -110,30 +114,13 @@ sys.exit(0 if named and (named[0]["where"]["op"] or "").startswith(wanted[-1]) e
 PYTHON
 }
 
-# replays FOLDER: each file of a finding shows it again, on its own.
-replays() {
-  local file status
-  for file in "$1"/*.lstrace; do
-    [ -f "$file" ] || continue
-    status=0
-    "$build/lockstep" replay "$file" -q >"$work/replay" || status=$?
-    if [ $status != 1 ]; then
-      echo "  replay of ${file##*/}: exit status $status, $(tail -1 "$work/replay")"
-      return 1
-    fi
-  done
-}
-
 run_all() {
   local name law words missed=() started
-  work=$(mktemp -d)
-  trap 'rm -rf "$work"' EXIT
-  for name in $(known); do
+  for name in $(of_command run); do
     started=$SECONDS
     law=$(header "$name" law)
     prepare "$name"
     read -ra words <<<"$(header "$name" run)"
-    rm -rf "$work/report"
     local built=$((SECONDS - started)) status=0
     "$build/lockstep" "${words[@]}" --planted "$name" --json --report "$work/report" \
       >"$work/$name.json" || status=$?
@@ -143,20 +130,77 @@ run_all() {
       missed+=("$name")
     elif ! verdict "$work/$name.json" "$law"; then
       missed+=("$name")
-    elif ! replays "$work/report"; then
-      missed+=("$name")
     fi
   done
-  if [ ${#missed[@]} -gt 0 ]; then
-    echo "FINDING  not found as they should be: ${missed[*]}"
-    return 1
-  fi
-  echo "PASS  $(known | wc -l) planted faults, each found by its law"
+  summary "${missed[@]+"${missed[@]}"}"
 }
 
-name='' arguments=()
-[ "${1:-}" = run ] || die 2 "--planted: only with run"
-shift
+summary() {
+  if [ $# -gt 0 ]; then
+    echo "FINDING  not found as they should be: $*"
+    return 1
+  fi
+  echo "PASS  $(of_command "$command" | wc -l) planted faults, each found by its law"
+}
+
+# The campaign of a fault with its own copy of the program, beside the build of the next one.
+campaign_of() {
+  local name=$1 words status=0 started=$EPOCHREALTIME
+  read -ra words <<<"$(header "$name" run)"
+  "$work/$name" "${words[@]}" --planted "$name" --json --report "$work/$name.report" \
+    >"$work/$name.json" || status=$?
+  rm -f "$work/$name"
+  echo "$status $started $EPOCHREALTIME" >"$work/$name.status"
+}
+
+# found NAME: its line; 0 if the law named has found it in a scenario that shrinks to 8 or less.
+found() {
+  python3 - "$1" "$(header "$1" law)" "$work/$1.json" "$work/$1.status" <<'PYTHON'
+import json
+import sys
+
+name, wanted, document, status = sys.argv[1:]
+status, started, ended = open(status, encoding="utf-8").read().split()
+if status != "1":
+    print(f"{name}: wants {wanted}: exit status {status}")
+    sys.exit(1)
+with open(document, encoding="utf-8") as file:
+    document = json.load(file)
+keys = document["findings"]
+named = [key for key in keys if (key["key"] + ".").startswith(wanted + ".") and key.get("size")]
+best = min(named, key=lambda key: key["size"], default=None)
+if best is None or best["size"] > 8:
+    print(f"{name}: wants {wanted}: found by", ", ".join(
+        f"{key['key']} (size {key.get('size')})" for key in keys) or "nothing")
+    sys.exit(1)
+cases = next(entry["value"] for entry in document["measured"] if entry["name"] == "cases")
+print(f"{name}: {best['key']}, first in case {best['cases'][0]} of {cases}, size {best['size']}"
+      f" of {best['size_generated']}, {float(ended) - float(started):.1f} s")
+PYTHON
+}
+
+campaign_all() {
+  local name missed=() names
+  mapfile -t names < <(of_command campaign)
+  for name in "${names[@]}"; do
+    prepare "$name"
+    cp "$build/lockstep" "$work/$name"
+    wait # the campaign before
+    campaign_of "$name" &
+  done
+  wait
+  for name in "${names[@]}"; do
+    found "$name" || missed+=("$name")
+  done
+  echo "$SECONDS s"
+  summary "${missed[@]+"${missed[@]}"}"
+}
+
+name='' arguments=() command=${1:-}
+case "$command" in
+  run | campaign) shift ;;
+  *) die 2 "--planted: only with run and campaign" ;;
+esac
 while [ $# -gt 0 ]; do
   case "$1" in
     --planted) name=${2:-} && shift ;;
@@ -171,7 +215,9 @@ mkdir -p "$planted"
 exec 9>"$planted/lock"
 flock 9 # one fault at a time
 if [ "$name" = all ]; then
-  run_all
+  work=$(mktemp -d)
+  trap 'rm -rf "$work"' EXIT
+  if [ "$command" = run ]; then run_all; else campaign_all; fi
 else
   run_one "$name" ${arguments[@]+"${arguments[@]}"}
 fi
