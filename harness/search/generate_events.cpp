@@ -97,9 +97,9 @@ class EventGenerator {
   }
   // At any life. One draw a statement: the order of arguments is the compiler's.
   ForcedEvent aimed(ForcedEventType type) {
-    const std::string& request = life();
-    const Trigger trigger = any_trigger();
-    return event(type, trigger, request);
+    const std::string who = life();
+    const Trigger trigger = trigger_for(who);
+    return event(type, trigger, who);
   }
   void add(ForcedEvent made) { scenario_.events.push_back(std::move(made)); }
 
