@@ -78,6 +78,7 @@ base::Result<std::vector<std::string>> scenario_paths(const std::vector<std::str
          at.increment(error)) {
       const std::string extension = at->path().extension().string();
       std::error_code ignored;
+      if (at->path().filename() == "report.json") continue;  // of a campaign, beside its findings
       if ((extension == ".json" || extension == ".lstrace") && at->is_regular_file(ignored)) {
         found.push_back(at->path().string());
       }

@@ -22,7 +22,7 @@ struct ScenarioFile {
 };
 base::Result<ScenarioFile> open_scenario(const std::string& path);
 
-// Files, and all .json and .lstrace files below folders, sorted by path.
+// Files, and all .json and .lstrace files below folders (but report.json), sorted by path.
 base::Result<std::vector<std::string>> scenario_paths(const std::vector<std::string>& given);
 
 // Text into a file that is then renamed: `path` is the old file or the whole new one.
