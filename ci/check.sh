@@ -41,11 +41,10 @@ warnings() {
   python3 ci/clang_warnings.py build/compile_commands.json
 }
 
-# The parsers, the checkers, the laws and the serving core under ASan and UBSan.
+# The parsers, the checkers and the laws under ASan and UBSan.
 sanitize() {
   local build=build-debug targets=(base_test model_test trace_test device_vgpu_ptx_test
-    device_vgpu_check_test oracles_test engine_cache_test engine_sample_test engine_schedule_test
-    engine_deliver_test) target
+    device_vgpu_check_test oracles_test) target
   cmake --preset debug -DLOCKSTEP_NVCC="$(nvcc_path)" >>"$log" 2>&1
   cmake --build $build -j "$(nproc)" --target "${targets[@]}" >"$log" 2>&1 ||
     { grep -E 'error|FAILED' "$log" | head; return 1; }
