@@ -1,7 +1,4 @@
 // lockstep: the command line (docs/cli.md).
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <exception>
@@ -16,12 +13,6 @@ namespace {
 constexpr std::array<std::string_view, 6> kNotBuilt = {"op",     "drift",        "gate",
                                                        "mutate", "check-server", "estimate"};
 
-bool has_command(const CLI::App& program, const std::string& name) {
-  const auto commands = program.get_subcommands([](const CLI::App*) { return true; });
-  return std::ranges::any_of(commands,
-                             [&](const CLI::App* command) { return command->get_name() == name; });
-}
-
 int main_program(int argc, char** argv) {
   if (argc > 1) {
     for (const std::string_view name : kNotBuilt) {
@@ -31,31 +22,24 @@ int main_program(int argc, char** argv) {
       }
     }
   }
-  CLI::App program(
+  CommandLine program(
+      "lockstep",
       "a correctness harness for LLM inference: an engine beside a double-precision "
       "reference",
-      "lockstep");
-  program.set_version_flag("--version", std::string("lockstep ") + LOCKSTEP_VERSION);
-  program.require_subcommand(1);
-  int status = 0;
-  add_run(program, status);
-  add_logits(program, status);
-  add_vectors(program, status);
-  add_doctor(program, status);
-  add_campaign(program, status);
-  add_replay(program, status);
-  add_minimize(program, status);
-  add_diff(program, status);
-  add_merge(program, status);
-  if (argc > 1 && argv[1][0] != '-' && !has_command(program, argv[1])) {
+      std::string("lockstep ") + LOCKSTEP_VERSION);
+  add_run(program);
+  add_logits(program);
+  add_vectors(program);
+  add_doctor(program);
+  add_campaign(program);
+  add_replay(program);
+  add_minimize(program);
+  add_diff(program);
+  add_merge(program);
+  if (argc > 1 && argv[1][0] != '-' && !program.has(argv[1])) {
     return report_error(base::input_error("", "no such command: " + std::string(argv[1])));
   }
-  try {
-    program.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return program.exit(error) == 0 ? 0 : 2;
-  }
-  return status;
+  return program.run(argc, argv);
 }
 
 }  // namespace

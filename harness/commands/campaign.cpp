@@ -254,34 +254,30 @@ base::Result<int> execute(CampaignArguments& arguments) {
 
 }  // namespace
 
-void add_campaign(CLI::App& program, int& status) {
+void add_campaign(CommandLine& program) {
   auto arguments = std::make_shared<CampaignArguments>();
   CampaignArguments& a = *arguments;
-  CLI::App* command =
-      program.add_subcommand("campaign", "many scenarios from seeds, with faults, on the ledger");
-  add_common(*command, a.common);
-  command->add_option("--cases", a.cases, "how many scenarios (default: as --time allows)");
-  command->add_option("--time", a.time, "a budget: 60s, 10m, 2h (default 60s without --cases)");
-  command->add_option("--timeout", a.timeout, "a hard limit; exit status 124");
-  command->add_option("--jobs", a.jobs, "child processes")
-      ->check(CLI::Range(1, 1024))
-      ->capture_default_str();
-  command->add_option("--shard", a.shard, "i/n: this part of the cases")->capture_default_str();
-  command->add_option("--from", a.from,
-                      "scenarios and traces, or folders of them: they and changed ones are run");
-  command->add_option("--stop", a.stop, "stop after so many different findings (0: never)");
-  command->add_option("--minimize", a.runs, "most runs to shrink one finding")
-      ->capture_default_str();
-  command->add_option("--report", a.common.report_folder, "folder for the record and findings")
-      ->capture_default_str();
-  command->add_option("--planted", a.common.planted,
-                      "run with a planted fault of ci/planted (in a checkout); stops at the first "
-                      "finding");
-  command->callback([arguments, command, &status] {
-    arguments->report_wanted = command->count("--report") > 0;
-    if (!arguments->common.planted.empty() && command->count("--stop") == 0) arguments->stop = 1;
-    const base::Result<int> result = execute(*arguments);
-    status = result ? *result : report_error(result.error());
+  const Command command =
+      program.command("campaign", "many scenarios from seeds, with faults, on the ledger");
+  add_common(command, a.common);
+  command.option("--cases", a.cases, "how many scenarios (default: as --time allows)");
+  command.option("--time", a.time, "a budget: 60s, 10m, 2h (default 60s without --cases)");
+  command.option("--timeout", a.timeout, "a hard limit; exit status 124");
+  command.option("--jobs", a.jobs, "child processes").in_range(1, 1024).shows_default();
+  command.option("--shard", a.shard, "i/n: this part of the cases").shows_default();
+  command.option("--from", a.from,
+                 "scenarios and traces, or folders of them: they and changed ones are run");
+  command.option("--stop", a.stop, "stop after so many different findings (0: never)");
+  command.option("--minimize", a.runs, "most runs to shrink one finding").shows_default();
+  command.option("--report", a.common.report_folder, "folder for the record and findings")
+      .shows_default();
+  command.option("--planted", a.common.planted,
+                 "run with a planted fault of ci/planted (in a checkout); stops at the first "
+                 "finding");
+  command.body([arguments, command] {
+    arguments->report_wanted = command.given("--report");
+    if (!arguments->common.planted.empty() && !command.given("--stop")) arguments->stop = 1;
+    return execute(*arguments);
   });
 }
 

@@ -1,10 +1,11 @@
-// One function a command of docs/cli.md: adds its options to the program; its callback runs it and
-// leaves the exit status.
+// One function a command of docs/cli.md: adds it, its options and its body to the command line.
 #pragma once
 
-#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <string>
 
 #include "base/error.h"
+#include "harness/commands/command_line.h"
 
 namespace lockstep::harness {
 
@@ -17,20 +18,20 @@ struct CommonOptions {
   std::string device;
   std::string planted;
 };
-void add_common(CLI::App& command, CommonOptions& options);
+void add_common(const Command& command, CommonOptions& options);
 // Whether standard output gets colour.
 bool wants_colour(const CommonOptions& options);
 // Prints the error to standard error and returns its exit status.
 int report_error(const base::Error& error);
 
-void add_run(CLI::App& program, int& status);
-void add_logits(CLI::App& program, int& status);
-void add_vectors(CLI::App& program, int& status);
-void add_doctor(CLI::App& program, int& status);
-void add_campaign(CLI::App& program, int& status);
-void add_replay(CLI::App& program, int& status);
-void add_minimize(CLI::App& program, int& status);
-void add_diff(CLI::App& program, int& status);
-void add_merge(CLI::App& program, int& status);
+void add_run(CommandLine& program);
+void add_logits(CommandLine& program);
+void add_vectors(CommandLine& program);
+void add_doctor(CommandLine& program);
+void add_campaign(CommandLine& program);
+void add_replay(CommandLine& program);
+void add_minimize(CommandLine& program);
+void add_diff(CommandLine& program);
+void add_merge(CommandLine& program);
 
 }  // namespace lockstep::harness

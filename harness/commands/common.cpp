@@ -8,15 +8,15 @@
 
 namespace lockstep::harness {
 
-void add_common(CLI::App& command, CommonOptions& options) {
-  command.add_option("--seed", options.seed, "seed of everything random")->capture_default_str();
-  command.add_flag("--json", options.json, "one JSON document on standard output");
-  command.add_flag("-v,--verbose", options.verbose, "laws without data too, with the reason");
-  command.add_flag("-q,--quiet", options.quiet, "the last line only");
-  command.add_flag("--offline", options.offline, "set-up fetches nothing");
-  command.add_option("--color", options.color, "auto, always or never")
-      ->check(CLI::IsMember({"auto", "always", "never"}))
-      ->capture_default_str();
+void add_common(const Command& command, CommonOptions& options) {
+  command.option("--seed", options.seed, "seed of everything random").shows_default();
+  command.flag("--json", options.json, "one JSON document on standard output");
+  command.flag("-v,--verbose", options.verbose, "laws without data too, with the reason");
+  command.flag("-q,--quiet", options.quiet, "the last line only");
+  command.flag("--offline", options.offline, "set-up fetches nothing");
+  command.option("--color", options.color, "auto, always or never")
+      .one_of({"auto", "always", "never"})
+      .shows_default();
 }
 
 bool wants_colour(const CommonOptions& options) {

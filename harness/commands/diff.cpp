@@ -70,18 +70,15 @@ base::Result<int> execute(const DiffArguments& arguments) {
 
 }  // namespace
 
-void add_diff(CLI::App& program, int& status) {
+void add_diff(CommandLine& program) {
   auto arguments = std::make_shared<DiffArguments>();
-  CLI::App* command =
-      program.add_subcommand("diff", "two traces: the first event that differs, both sides");
-  command->add_option("first", arguments->first, "a trace (.lstrace), or a scenario, which is run")
-      ->required();
-  command->add_option("second", arguments->second, "likewise")->required();
-  add_common(*command, arguments->common);
-  command->callback([arguments, &status] {
-    const base::Result<int> result = execute(*arguments);
-    status = result ? *result : report_error(result.error());
-  });
+  const Command command =
+      program.command("diff", "two traces: the first event that differs, both sides");
+  command.option("first", arguments->first, "a trace (.lstrace), or a scenario, which is run")
+      .required();
+  command.option("second", arguments->second, "likewise").required();
+  add_common(command, arguments->common);
+  command.body([arguments] { return execute(*arguments); });
 }
 
 }  // namespace lockstep::harness

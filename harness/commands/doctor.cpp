@@ -116,12 +116,12 @@ int execute(const CommonOptions& options) {
 
 }  // namespace
 
-void add_doctor(CLI::App& program, int& status) {
+void add_doctor(CommandLine& program) {
   auto options = std::make_shared<CommonOptions>();
-  CLI::App* command =
-      program.add_subcommand("doctor", "what this machine has, and which commands work");
-  add_common(*command, *options);
-  command->callback([options, &status] { status = execute(*options); });
+  const Command command =
+      program.command("doctor", "what this machine has, and which commands work");
+  add_common(command, *options);
+  command.body([options] { return base::Result<int>(execute(*options)); });
 }
 
 }  // namespace lockstep::harness

@@ -227,40 +227,33 @@ base::Result<int> execute(LogitsArguments& arguments) {
 
 }  // namespace
 
-void add_logits(CLI::App& program, int& status) {
+void add_logits(CommandLine& program) {
   auto arguments = std::make_shared<LogitsArguments>();
   LogitsArguments& a = *arguments;
-  CLI::App* command = program.add_subcommand(
-      "logits", "one side alone: logits of a token sequence, as safetensors");
-  command->add_option("model", a.model, "a .gguf file, a folder, or tiny:ARCH:SEED[:DTYPE]")
-      ->required();
-  add_common(*command, a.common);
-  command->add_option("--device", a.common.device, "where the engine runs (default vgpu:sm_90)");
-  command->add_option("--engine", a.engine, "reference (double) or cuda")
-      ->check(CLI::IsMember({"reference", "cuda"}))
-      ->capture_default_str();
-  command->add_option("--operands", a.operands, "engine: f16, bf16, or f32 (CUDA cores only)")
-      ->check(CLI::IsMember({"f16", "bf16", "f32"}))
-      ->capture_default_str();
-  command->add_option("--tokens", a.tokens, "token ids: 1,2,3");
-  command->add_option("--tokens-file", a.tokens_file, "a file of token ids");
-  command->add_flag("--hidden-states", a.hidden_states, "the residual stream after each layer too");
-  command->add_option("--greedy", a.greedy, "continue by this many tokens");
-  command
-      ->add_option("--weights", a.weights,
-                   "reference: exact, or f32 (rounded to float32 before use)")
-      ->check(CLI::IsMember({"exact", "f32"}))
-      ->capture_default_str();
-  command->add_option("--from", a.from, "rows from this position on");
-  command->add_option(
-      "--prefill", a.prefill,
-      "engine: this many tokens in one prefill, the rest one at a time (default all "
-      "but the last; with --from 0, one)");
-  command->add_option("--out", a.out, "the file to write")->required();
-  command->callback([arguments, &status] {
-    const base::Result<int> result = execute(*arguments);
-    status = result ? *result : report_error(result.error());
-  });
+  const Command command =
+      program.command("logits", "one side alone: logits of a token sequence, as safetensors");
+  command.option("model", a.model, "a .gguf file, a folder, or tiny:ARCH:SEED[:DTYPE]").required();
+  add_common(command, a.common);
+  command.option("--device", a.common.device, "where the engine runs (default vgpu:sm_90)");
+  command.option("--engine", a.engine, "reference (double) or cuda")
+      .one_of({"reference", "cuda"})
+      .shows_default();
+  command.option("--operands", a.operands, "engine: f16, bf16, or f32 (CUDA cores only)")
+      .one_of({"f16", "bf16", "f32"})
+      .shows_default();
+  command.option("--tokens", a.tokens, "token ids: 1,2,3");
+  command.option("--tokens-file", a.tokens_file, "a file of token ids");
+  command.flag("--hidden-states", a.hidden_states, "the residual stream after each layer too");
+  command.option("--greedy", a.greedy, "continue by this many tokens");
+  command.option("--weights", a.weights, "reference: exact, or f32 (rounded to float32 before use)")
+      .one_of({"exact", "f32"})
+      .shows_default();
+  command.option("--from", a.from, "rows from this position on");
+  command.option("--prefill", a.prefill,
+                 "engine: this many tokens in one prefill, the rest one at a time (default all "
+                 "but the last; with --from 0, one)");
+  command.option("--out", a.out, "the file to write").required();
+  command.body([arguments] { return execute(*arguments); });
 }
 
 }  // namespace lockstep::harness

@@ -30,16 +30,13 @@ base::Result<int> execute(const MergeArguments& arguments) {
 
 }  // namespace
 
-void add_merge(CLI::App& program, int& status) {
+void add_merge(CommandLine& program) {
   auto arguments = std::make_shared<MergeArguments>();
-  CLI::App* command = program.add_subcommand(
+  const Command command = program.command(
       "merge", "campaign.jsonl of all shards into one; a missing shard is exit status 4");
-  command->add_option("files", arguments->files, "campaign.jsonl of each shard")->required();
-  add_common(*command, arguments->common);
-  command->callback([arguments, &status] {
-    const base::Result<int> result = execute(*arguments);
-    status = result ? *result : report_error(result.error());
-  });
+  command.option("files", arguments->files, "campaign.jsonl of each shard").required();
+  add_common(command, arguments->common);
+  command.body([arguments] { return execute(*arguments); });
 }
 
 }  // namespace lockstep::harness

@@ -88,20 +88,16 @@ base::Result<int> execute(const MinimizeArguments& arguments) {
 
 }  // namespace
 
-void add_minimize(CLI::App& program, int& status) {
+void add_minimize(CommandLine& program) {
   auto arguments = std::make_shared<MinimizeArguments>();
-  CLI::App* command =
-      program.add_subcommand("minimize", "the smallest scenario with the same finding");
-  command->add_option("file", arguments->file, "a scenario (.json) or a trace (.lstrace)")
-      ->required();
-  command->add_option("--key", arguments->key, "the finding to keep (default: the first)");
-  command->add_option("--out", arguments->out, "file to write (default: FILE.min.json)");
-  command->add_option("--cases", arguments->runs, "most scenarios to run")->capture_default_str();
-  add_common(*command, arguments->common);
-  command->callback([arguments, &status] {
-    const base::Result<int> result = execute(*arguments);
-    status = result ? *result : report_error(result.error());
-  });
+  const Command command =
+      program.command("minimize", "the smallest scenario with the same finding");
+  command.option("file", arguments->file, "a scenario (.json) or a trace (.lstrace)").required();
+  command.option("--key", arguments->key, "the finding to keep (default: the first)");
+  command.option("--out", arguments->out, "file to write (default: FILE.min.json)");
+  command.option("--cases", arguments->runs, "most scenarios to run").shows_default();
+  add_common(command, arguments->common);
+  command.body([arguments] { return execute(*arguments); });
 }
 
 }  // namespace lockstep::harness

@@ -152,23 +152,19 @@ base::Result<int> execute(const ReplayArguments& arguments) {
 
 }  // namespace
 
-void add_replay(CLI::App& program, int& status) {
+void add_replay(CommandLine& program) {
   auto arguments = std::make_shared<ReplayArguments>();
-  CLI::App* command =
-      program.add_subcommand("replay", "a scenario or a trace again: same events, same verdict");
-  command->add_option("file", arguments->file, "a scenario (.json) or a trace (.lstrace)")
-      ->required();
-  command->add_option("--times", arguments->times, "runs, which must all give the same events")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
-  add_common(*command, arguments->common);
-  command->add_option("--device", arguments->common.device,
-                      "of a recorded operation: list of vgpu:sm_80, ..., vgpu:all (default: that "
-                      "of the record)");
-  command->callback([arguments, &status] {
-    const base::Result<int> result = execute(*arguments);
-    status = result ? *result : report_error(result.error());
-  });
+  const Command command =
+      program.command("replay", "a scenario or a trace again: same events, same verdict");
+  command.option("file", arguments->file, "a scenario (.json) or a trace (.lstrace)").required();
+  command.option("--times", arguments->times, "runs, which must all give the same events")
+      .in_range(1, 1000)
+      .shows_default();
+  add_common(command, arguments->common);
+  command.option("--device", arguments->common.device,
+                 "of a recorded operation: list of vgpu:sm_80, ..., vgpu:all (default: that "
+                 "of the record)");
+  command.body([arguments] { return execute(*arguments); });
 }
 
 }  // namespace lockstep::harness

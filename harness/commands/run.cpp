@@ -164,63 +164,59 @@ base::Result<int> execute(RunArguments& arguments) {
 
 }  // namespace
 
-void add_run(CLI::App& program, int& status) {
+void add_run(CommandLine& program) {
   auto arguments = std::make_shared<RunArguments>();
   RunArguments& a = *arguments;
-  CLI::App* command = program.add_subcommand(
+  const Command command = program.command(
       "run", "engine and double-precision reference side by side on a model and prompts");
-  command->add_option("model", a.model,
-                      "a .gguf file, a folder with config.json and model.safetensors, or "
-                      "tiny:ARCH:SEED[:DTYPE]; default: the demo model");
-  add_common(*command, a.common);
-  command->add_option("--device", a.common.device,
-                      "list of vgpu:sm_80, vgpu:sm_90, vgpu:all, auto; each is run (default "
-                      "vgpu:sm_90)");
-  command->add_option("--prompt", a.prompts.texts, "a prompt; may be given again")
-      ->allow_extra_args(false);
-  command->add_option("--tokens", a.prompts.tokens, "a prompt as token ids: 1,2,3")
-      ->allow_extra_args(false);
-  command->add_option("--prompts", a.prompts.file,
-                      "JSON Lines: objects with prompt or tokens, and n");
-  command->add_option("--steps", a.prompts.steps, "new tokens a prompt (default 16)")
-      ->check(CLI::Range(1, 1 << 20));
-  command->add_option("--taps", a.taps, "none, logits or ops: what is compared")
-      ->check(CLI::IsMember({"none", "logits", "ops"}))
-      ->capture_default_str();
+  command.option("model", a.model,
+                 "a .gguf file, a folder with config.json and model.safetensors, or "
+                 "tiny:ARCH:SEED[:DTYPE]; default: the demo model");
+  add_common(command, a.common);
+  command.option("--device", a.common.device,
+                 "list of vgpu:sm_80, vgpu:sm_90, vgpu:all, auto; each is run (default "
+                 "vgpu:sm_90)");
+  command.option("--prompt", a.prompts.texts, "a prompt; may be given again").one_value_each();
+  command.option("--tokens", a.prompts.tokens, "a prompt as token ids: 1,2,3").one_value_each();
+  command.option("--prompts", a.prompts.file, "JSON Lines: objects with prompt or tokens, and n");
+  command.option("--steps", a.prompts.steps, "new tokens a prompt (default 16)")
+      .in_range(1, 1 << 20);
+  command.option("--taps", a.taps, "none, logits or ops: what is compared")
+      .one_of({"none", "logits", "ops"})
+      .shows_default();
   command
-      ->add_option("--operands", a.operands,
-                   "format of tensor-core operands and KV cells; f32: CUDA cores only")
-      ->check(CLI::IsMember({"f16", "bf16", "f32"}))
-      ->capture_default_str();
+      .option("--operands", a.operands,
+              "format of tensor-core operands and KV cells; f32: CUDA cores only")
+      .one_of({"f16", "bf16", "f32"})
+      .shows_default();
   command
-      ->add_option("--approximation", a.approximation,
-                   "approximate instructions inside their documented error")
-      ->check(CLI::IsMember({"nominal", "low", "high", "hashed"}))
-      ->capture_default_str();
-  command->add_option("--scenario", a.scenario, "a scenario file");
-  command->add_option("--report", a.common.report_folder, "folder for reports of findings")
-      ->capture_default_str();
-  command->add_option("--planted", a.common.planted,
-                      "run a planted fault of ci/planted, built in its own folder (in a checkout)");
-  command->add_option("--block-size", a.engine.block_size, "tokens in a KV page")
-      ->check(CLI::Range(1, 4096))
-      ->capture_default_str();
-  command->add_option("--num-blocks", a.engine.num_blocks, "pages of the KV pool")
-      ->check(CLI::Range(1, 1 << 24))
-      ->capture_default_str();
-  command->add_option("--max-num-seqs", a.engine.max_num_seqs, "requests that run at a time")
-      ->check(CLI::Range(1, 4096))
-      ->capture_default_str();
+      .option("--approximation", a.approximation,
+              "approximate instructions inside their documented error")
+      .one_of({"nominal", "low", "high", "hashed"})
+      .shows_default();
+  command.option("--scenario", a.scenario, "a scenario file");
+  command.option("--report", a.common.report_folder, "folder for reports of findings")
+      .shows_default();
+  command.option("--planted", a.common.planted,
+                 "run a planted fault of ci/planted, built in its own folder (in a checkout)");
+  command.option("--block-size", a.engine.block_size, "tokens in a KV page")
+      .in_range(1, 4096)
+      .shows_default();
+  command.option("--num-blocks", a.engine.num_blocks, "pages of the KV pool")
+      .in_range(1, 1 << 24)
+      .shows_default();
+  command.option("--max-num-seqs", a.engine.max_num_seqs, "requests that run at a time")
+      .in_range(1, 4096)
+      .shows_default();
   command
-      ->add_option("--chunked-prefill-size", a.engine.chunked_prefill_size,
-                   "most prompt tokens of a request in a step; 0: no limit")
-      ->capture_default_str();
-  command->add_flag("--no-further-runs", a.no_further_runs,
-                    "leave out batch_invariance's runs (alone, in chunks)");
-  command->callback([arguments, command, &status] {
-    arguments->report_wanted = command->count("--report") > 0;
-    const base::Result<int> result = execute(*arguments);
-    status = result ? *result : report_error(result.error());
+      .option("--chunked-prefill-size", a.engine.chunked_prefill_size,
+              "most prompt tokens of a request in a step; 0: no limit")
+      .shows_default();
+  command.flag("--no-further-runs", a.no_further_runs,
+               "leave out batch_invariance's runs (alone, in chunks)");
+  command.body([arguments, command] {
+    arguments->report_wanted = command.given("--report");
+    return execute(*arguments);
   });
 }
 

@@ -104,27 +104,24 @@ base::Result<int> run(VectorsArguments& arguments) {
 
 }  // namespace
 
-void add_vectors(CLI::App& program, int& status) {
+void add_vectors(CommandLine& program) {
   auto arguments = std::make_shared<VectorsArguments>();
-  CLI::App* command = program.add_subcommand(
+  const Command command = program.command(
       "vectors", "number formats, block decoders and tensor-core models against vector files");
-  command->add_option("files", arguments->files,
-                      "vector files (tcv1, sfv1, gguf_dequant, vllm_block_traces)");
+  command.option("files", arguments->files,
+                 "vector files (tcv1, sfv1, gguf_dequant, vllm_block_traces)");
   BlockManagerArguments& manager = arguments->manager;
-  command->add_option("--block-manager", manager.command,
-                      "a command that answers as docs/block_managers.md says: it is driven from "
-                      "seeds, or through the recorded operations of the files, and judged");
-  command->add_option("--cases", manager.cases, "block manager: workloads, one a seed")
-      ->check(CLI::Range(1, 1000000))
-      ->capture_default_str();
-  command->add_option("--operations", manager.operations, "block manager: of a workload")
-      ->check(CLI::Range(1, 1000000))
-      ->capture_default_str();
-  add_common(*command, arguments->common);
-  command->callback([arguments, &status] {
-    const base::Result<int> result = run(*arguments);
-    status = result ? *result : report_error(result.error());
-  });
+  command.option("--block-manager", manager.command,
+                 "a command that answers as docs/block_managers.md says: it is driven from "
+                 "seeds, or through the recorded operations of the files, and judged");
+  command.option("--cases", manager.cases, "block manager: workloads, one a seed")
+      .in_range(1, 1000000)
+      .shows_default();
+  command.option("--operations", manager.operations, "block manager: of a workload")
+      .in_range(1, 1000000)
+      .shows_default();
+  add_common(command, arguments->common);
+  command.body([arguments] { return run(*arguments); });
 }
 
 }  // namespace lockstep::harness
