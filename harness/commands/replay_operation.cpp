@@ -4,11 +4,11 @@
 
 #include <chrono>
 #include <cmath>
-#include <cstring>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "base/check.h"
+#include "harness/alone/probe.h"
 #include "harness/commands/device_names.h"
 #include "harness/report/format.h"
 #include "harness/report/report.h"
@@ -22,25 +22,6 @@ namespace {
 using oracles::Finding;
 using oracles::Verdict;
 using oracles::VerdictKind;
-
-// Elements of the results, and how many have the recorded bits.
-void compare_bits(const trace::OpCall& recorded, const trace::OpCall& now,
-                  OperationReplay& replay) {
-  for (std::size_t i = 0; i < recorded.writes.size(); ++i) {
-    const trace::TapTensor& old = recorded.writes[i];
-    const std::size_t count = old.rows.size() * old.width;
-    const std::size_t size = old.bytes.size() / count;
-    replay.values += count;
-    if (i >= now.writes.size() || now.writes[i].rows != old.rows ||
-        now.writes[i].bytes.size() != old.bytes.size()) {
-      continue;
-    }
-    for (std::size_t k = 0; k < count; ++k) {
-      replay.same += std::memcmp(old.bytes.data() + k * size, now.writes[i].bytes.data() + k * size,
-                                 size) == 0;
-    }
-  }
-}
 
 // The one of `key`, else the first.
 const Finding* find_finding(const RunOutcome& outcome, const std::string& key) {
@@ -65,7 +46,7 @@ class Text {
   Text(const RecordedOperation& operation, const trace::Trace& trace, const CommonOptions& options)
       : operation_(operation), trace_(trace), colour_(wants_colour(options)), options_(options) {}
 
-  std::string of(const OperationReplay& replay, double seconds) const {
+  std::string of(const OperationReplay& replay, const std::string& needle, double seconds) const {
     std::string text;
     const Finding* found = find_finding(replay.outcome, trace_.finding_key);
     if (!options_.quiet) {
@@ -77,7 +58,11 @@ class Text {
       for (const Verdict& verdict : replay.outcome.verdicts) {
         for (const Finding& finding : verdict.findings) text += in_full(finding);
       }
-      if (found != nullptr) text += "  recorded   " + bits(replay) + same_finding(*found) + "\n";
+      if (found != nullptr) {
+        if (!operation_.from.empty()) text += "  from       " + operation_.from + "\n";
+        if (!needle.empty()) text += "  needle     " + needle + "\n";
+        text += "  recorded   " + bits(replay) + same_finding(*found) + "\n";
+      }
     }
     return text + last_line(replay, found, seconds);
   }
@@ -143,37 +128,21 @@ class Text {
   const CommonOptions& options_;
 };
 
-}  // namespace
-
-base::Result<OperationReplay> replay_on(const RecordedOperation& operation,
-                                        const std::string& device) {
-  OperationReplay replay;
-  replay.device = device;
-  LS_ASSIGN(const trace::DeviceInfo info, device_info(device));
-  const model::Model part = part_of_model(operation);
-  std::vector<std::unique_ptr<oracles::Oracle>> laws;
-  laws.push_back(oracles::op_bounds());
-  laws.push_back(oracles::mma_replay());
-  laws.push_back(oracles::device_checks());
-  laws.push_back(oracles::subject_checks());
-  device::DeviceOptions options;
-  options.approximation = operation.approximation;
-  LS_TRY(run_operation(operation, device, options, [&](trace::Event event) {
-    if (auto* done = std::get_if<trace::OpCompleted>(&event)) {
-      compare_bits(operation.call, done->call, replay);
-      done->reference =
-          reference::LocalReference::judge_alone(part, info, operation.seed, done->call);
-    } else if (const auto* counted = std::get_if<trace::DeviceCounted>(&event)) {
-      replay.outcome.warp_instructions += counted->warp_instructions;
-      replay.outcome.launches += counted->launches;
+// What a probe shows of each finding of the operation itself.
+std::vector<KeptOperation> explain(const RecordedOperation& operation,
+                                   const OperationReplay& replay) {
+  std::vector<KeptOperation> kept;
+  std::string needle;
+  for (const Verdict& verdict : replay.outcome.verdicts) {
+    for (std::size_t i = 0; i < verdict.findings.size(); ++i) {
+      if (kept.empty()) needle = probe(operation, {replay.device});
+      kept.push_back({"", operation.from, needle, ""});
     }
-    for (const auto& law : laws) law->on_event(event);
-  }));
-  for (const auto& law : laws) {
-    replay.outcome.verdicts.push_back(law->finish(replay.outcome.verdicts));
   }
-  return replay;
+  return kept;
 }
+
+}  // namespace
 
 base::Result<int> replay_operation(const trace::Trace& trace, const CommonOptions& options,
                                    const std::string& file) {
@@ -188,11 +157,12 @@ base::Result<int> replay_operation(const trace::Trace& trace, const CommonOption
   for (const std::string& device : device_names(options.device, operation.device)) {
     const auto start = std::chrono::steady_clock::now();
     LS_ASSIGN(OperationReplay replay, replay_on(operation, device));
+    const std::vector<KeptOperation> kept = explain(operation, replay);
     const double seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     report.seconds += seconds;
-    if (!options.json) std::cout << text.of(replay, seconds);
-    report.devices.push_back({device, std::move(replay.outcome), {}});
+    if (!options.json) std::cout << text.of(replay, kept.empty() ? "" : kept[0].needle, seconds);
+    report.devices.push_back({device, std::move(replay.outcome), kept});
   }
   if (options.json) std::cout << json_report(report).dump(1) << "\n";
   std::cout.flush();

@@ -9,12 +9,12 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "harness/alone/keep.h"
 #include "harness/commands/commands.h"
 #include "harness/commands/device_names.h"
 #include "harness/commands/scenario_commands.h"
 #include "harness/open_model.h"
 #include "harness/prompts.h"
-#include "harness/report/operation_file.h"
 #include "harness/report/report.h"
 
 namespace lockstep::harness {
@@ -144,8 +144,8 @@ base::Result<int> execute(RunArguments& arguments) {
     DeviceReport device{name, {}, {}};
     const RunOptions options = run_options(arguments, progress);
     LS_ASSIGN(device.outcome, run(model, scenario, options));
-    LS_ASSIGN(device.files, keep_operations(device.outcome, model, scenario, options.device,
-                                            arguments.common.report_folder));
+    LS_ASSIGN(device.kept, keep_operations(device.outcome, model, scenario, options.device,
+                                           arguments.common.report_folder));
     report.devices.push_back(std::move(device));
   }
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

@@ -42,7 +42,7 @@ json maybe(const std::optional<T>& value) {
   }
 }
 
-json finding_json(const Finding& finding, const std::string& file, const std::string& repeat) {
+json finding_json(const Finding& finding, const KeptOperation& kept, const std::string& repeat) {
   json where = {{"request", maybe(finding.where.request)},
                 {"layer", maybe(finding.where.layer)},
                 {"op", finding.where.op.empty() ? json(nullptr) : json(finding.where.op)},
@@ -57,13 +57,19 @@ json finding_json(const Finding& finding, const std::string& file, const std::st
                  {"ratio", maybe(finding.ratio)},
                  {"count", finding.count},
                  {"notes", finding.notes},
-                 {"replay", file.empty() ? repeat : "./lockstep replay " + file}};
-  if (!file.empty()) result["file"] = file;
+                 {"replay", kept.file.empty() ? repeat : "./lockstep replay " + kept.file}};
+  const auto add = [&](const char* name, const std::string& text) {
+    if (!text.empty()) result[name] = text;
+  };
+  add("file", kept.file);
+  add("from", kept.from);
+  add("needle", kept.needle);
+  add("smallest", kept.smallest);
   return result;
 }
 
 void add_device(const DeviceReport& device, const std::string& repeat, json& laws) {
-  std::size_t file = 0;
+  std::size_t next = 0;
   for (const Verdict& verdict : device.outcome.verdicts) {
     json law = {{"law", verdict.law},
                 {"device", device.device},
@@ -75,9 +81,9 @@ void add_device(const DeviceReport& device, const std::string& repeat, json& law
     if (!verdict.where.empty()) law["where"] = verdict.where;
     if (!verdict.reason.empty()) law["reason"] = verdict.reason;
     for (const Finding& finding : verdict.findings) {
-      const std::string path = file < device.files.size() ? device.files[file] : "";
-      ++file;
-      law["findings"].push_back(finding_json(finding, path, repeat));
+      const KeptOperation kept = next < device.kept.size() ? device.kept[next] : KeptOperation{};
+      ++next;
+      law["findings"].push_back(finding_json(finding, kept, repeat));
     }
     laws.push_back(std::move(law));
   }

@@ -225,14 +225,16 @@ WeightPart read_weight(const Field& field) {
 
 // All but the tensors' bytes.
 RecordedOperation read_description(const Field& field) {
-  const Object object(field,
-                      {"schema", "key", "seed", "device", "approximation", "kernel", "kernel_hash",
-                       "block_size", "operand_format", "config", "op", "layer", "launch", "prefill",
-                       "weight", "first_output", "weights", "reads", "writes"});
+  const Object object(
+      field, {"schema",        "key",          "from",        "seed",       "device",
+              "approximation", "kernel",       "kernel_hash", "block_size", "operand_format",
+              "config",        "op",           "layer",       "launch",     "prefill",
+              "weight",        "first_output", "weights",     "reads",      "writes"});
   RecordedOperation operation;
   if (object["schema"].text("") != kSchema)
     object["schema"].fail("must be " + std::string(kSchema));
   object["key"].text("", 0);
+  operation.from = object["from"].text("", 0);
   operation.seed = object["seed"].integer(1, 0, std::numeric_limits<std::uint64_t>::max());
   operation.device = object["device"].text("");
   operation.approximation = value_of(object["approximation"], kModes);
@@ -283,6 +285,7 @@ json description_json(const RecordedOperation& operation, const std::string& key
   const trace::OpCall& call = operation.call;
   json description = {{"schema", kSchema},
                       {"key", key},
+                      {"from", operation.from},
                       {"seed", operation.seed},
                       {"device", operation.device},
                       {"approximation", word(kModes, operation.approximation)},
@@ -380,31 +383,6 @@ base::Result<WrittenOperation> write_operation(const RecordedOperation& operatio
   return written;
 }
 
-base::Result<std::vector<std::string>> keep_operations(RunOutcome& outcome,
-                                                       const model::Model& model,
-                                                       const trace::Scenario& scenario,
-                                                       const device::DeviceOptions& options,
-                                                       const std::string& folder) {
-  std::vector<std::string> files;
-  for (oracles::Verdict& verdict : outcome.verdicts) {
-    for (oracles::Finding& finding : verdict.findings) {
-      files.emplace_back();
-      if (!finding.operation) continue;
-      const auto operation = cut_out(finding.operation->call, finding.where.index.value_or(0),
-                                     model, scenario, options);
-      if (!operation) {
-        finding.notes.push_back("operands   not kept: " + operation.error().rule);
-        continue;
-      }
-      LS_ASSIGN(const WrittenOperation written, write_operation(*operation, finding, folder));
-      finding.notes.push_back(
-          fmt::format("smallest   this operation alone, {}, no model needed", written.summary));
-      files.back() = written.path;
-    }
-  }
-  return files;
-}
-
 std::string shape_of(const RecordedOperation& operation) {
   const trace::OpCall& call = operation.call;
   const model::ModelConfig& config = operation.config;
@@ -420,7 +398,8 @@ std::string shape_of(const RecordedOperation& operation) {
     case trace::Op::Gemv:
     case trace::Op::Gemm:
       return fmt::format(
-          "{} of {}, {} outputs{}, weight {}", rows, call.reads.front().width, width,
+          "{} of {}, {}{}, weight {}", rows, call.reads.front().width,
+          counted(width, "output", "outputs"),
           operation.first_output == 0 ? "" : fmt::format(" from {} on", operation.first_output),
           model::name(operation.weights.front().dtype));
     case trace::Op::RopeKvWrite:

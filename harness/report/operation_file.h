@@ -3,10 +3,8 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "base/error.h"
-#include "harness/run.h"
 #include "harness/subjects/op_subject.h"
 #include "oracles/verdict.h"
 #include "trace/trace_file.h"
@@ -29,14 +27,6 @@ struct WrittenOperation {
 base::Result<WrittenOperation> write_operation(const RecordedOperation& operation,
                                                const oracles::Finding& finding,
                                                const std::string& folder);
-
-// Writes the operation of each finding that has one, and notes how small it is. A path for each
-// finding of all verdicts, in order; empty: none written.
-base::Result<std::vector<std::string>> keep_operations(RunOutcome& outcome,
-                                                       const model::Model& model,
-                                                       const trace::Scenario& scenario,
-                                                       const device::DeviceOptions& options,
-                                                       const std::string& folder);
 
 // What the operation is, in a few words: "2 queries, 2 keys, 1 head of 256".
 std::string shape_of(const RecordedOperation& operation);

@@ -9,11 +9,19 @@
 
 namespace lockstep::harness {
 
+// What became of the operation of one finding. Lines that say nothing are empty.
+struct KeptOperation {
+  std::string file;      // .lstrace, empty: none
+  std::string from;      // the place and the call that it was cut out of
+  std::string needle;    // what a probe of its kernel shows
+  std::string smallest;  // how small it is, or why it is not
+};
+
 struct DeviceReport {
   std::string device;
   RunOutcome outcome;
-  // Files of findings: same order as all findings of all verdicts; empty: none written.
-  std::vector<std::string> files;
+  // One for each finding of all verdicts, in their order; empty: none was kept.
+  std::vector<KeptOperation> kept;
 };
 
 struct RunReport {

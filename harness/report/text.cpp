@@ -105,7 +105,7 @@ void write_outputs(Writer& out, const RunReport& report, const DeviceReport& dev
   out.line("");
 }
 
-void write_finding(Writer& out, const Finding& finding, const std::string& file,
+void write_finding(Writer& out, const Finding& finding, const KeptOperation& kept,
                    const std::string& repeat) {
   out.line("{} {}   {}", out.paint("FINDING", "31"), finding.key, finding.message);
   if (finding.got && finding.want) {
@@ -117,7 +117,11 @@ void write_finding(Writer& out, const Finding& finding, const std::string& file,
     out.line("{}", text);
   }
   for (const std::string& note : finding.notes) out.line("  {}", note);
-  if (!file.empty()) out.line("  {}", out.bold("replay     ./lockstep replay " + file));
+  if (!kept.needle.empty()) out.line("  needle     {}", kept.needle);
+  if (!kept.smallest.empty()) out.line("  smallest   {}", kept.smallest);
+  if (!kept.file.empty()) {
+    out.line("  {}", out.bold("replay     ./lockstep replay " + kept.file));
+  }
   out.line("  {}", out.bold("repeat     " + repeat));
   out.line("");
 }
@@ -126,9 +130,9 @@ void write_findings(Writer& out, const RunReport& report, const DeviceReport& de
   std::size_t shown = 0;
   for (const Verdict& verdict : device.outcome.verdicts) {
     for (const Finding& finding : verdict.findings) {
-      const std::string file = shown < device.files.size() ? device.files[shown] : "";
+      const KeptOperation kept = shown < device.kept.size() ? device.kept[shown] : KeptOperation{};
       if (shown++ < kFindingsInFull) {
-        write_finding(out, finding, file, report.repeat);
+        write_finding(out, finding, kept, report.repeat);
       } else {
         out.line("{} {}   {} ({})", out.paint("FINDING", "31"), finding.key, finding.message,
                  format_count(finding.count));

@@ -27,6 +27,7 @@ struct WeightPart {
 };
 
 struct RecordedOperation {
+  std::string from;  // the place and the call of its run, for people; may be empty
   // Of the run that it is cut out of.
   std::uint64_t seed = 1;
   std::string device;  // "vgpu:sm_90"
