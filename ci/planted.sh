@@ -10,7 +10,8 @@
 # changed, so that little is built again), patched, and built in .deps/planted/build; all faults
 # share both folders. A patch opens with what the fault is, `# law: LAW[.CHECKER].OPERATION` that
 # must find it (of a campaign: `# law: KEY`, or what a key starts with), and `# run: ...` that shows
-# it. Exit status: docs/cli.md; of `all`, 1 if a fault was not found.
+# it; of a wrong operation also `# needle: TEXT`, what its probe must say, among other words. Exit
+# status: docs/cli.md; of `all`, 1 if a fault was not found.
 set -euo pipefail
 here=$PWD
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -95,7 +96,8 @@ run_one() {
   exec "$build/lockstep" "$command" "$@" --planted "$name"
 }
 
-# verdict JSON LAW: 0 if the law named has found it, and names the operation first.
+# verdict JSON LAW NEEDLE: 0 if the law named has found it, and names the operation first; with a
+# needle, if its probe says so and the operation was shrunk.
 verdict() {
   python3 - "$@" <<'PYTHON'
 import json
@@ -110,7 +112,13 @@ print("  found by", ", ".join(keys) or "nothing")
 prefix = ".".join(wanted[:-1]) + "."
 named = [finding for law in found for finding in law["findings"]
          if finding["key"].startswith(prefix)]
-sys.exit(0 if named and (named[0]["where"]["op"] or "").startswith(wanted[-1]) else 1)
+if not named or not (named[0]["where"]["op"] or "").startswith(wanted[-1]):
+    sys.exit(1)
+needle, smallest = named[0].get("needle", ""), named[0].get("smallest", "")
+print("  needle:", needle or "none")
+print("  smallest:", smallest or "none")
+shrunk = smallest.startswith("this operation alone")
+sys.exit(0 if not sys.argv[3] or (sys.argv[3] in needle and shrunk) else 1)
 PYTHON
 }
 
@@ -128,7 +136,7 @@ run_all() {
     if [ $status != 1 ]; then
       echo "  exit status $status"
       missed+=("$name")
-    elif ! verdict "$work/$name.json" "$law"; then
+    elif ! verdict "$work/$name.json" "$law" "$(header "$name" needle)"; then
       missed+=("$name")
     fi
   done

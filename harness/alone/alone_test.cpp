@@ -3,12 +3,18 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 #include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
 #include <tuple>
 
+#include "harness/alone/keep.h"
 #include "harness/alone/parts.h"
 #include "harness/alone/probe.h"
 #include "harness/alone/shrink.h"
+#include "harness/report/operation_file.h"
+#include "harness/report/report.h"
 #include "model/tiny.h"
 
 namespace lockstep::harness {
@@ -23,6 +29,7 @@ struct Case {
   model::Arch arch;
   DType weights, operands;
   std::uint32_t kv_heads = 0;
+  std::uint32_t hidden_size = 0;
 };
 
 struct TinyRun {
@@ -45,6 +52,8 @@ TinyRun run_tiny(const Case& of) {
   tiny.window = of.arch == model::Arch::Gemma3 ? 5 : 0;
   tiny.vocab_size = 320;
   tiny.layer_count = 2;
+  tiny.hidden_size = of.hidden_size;
+  if (of.hidden_size > 0) tiny.layer_count = 1, tiny.ffn_size = 256, tiny.vocab_size = 32;
   tiny.head_count = of.kv_heads * 2;
   tiny.kv_head_count = of.kv_heads;
   run.model = model::make_tiny(tiny);
@@ -160,6 +169,37 @@ TEST(ProbeAttention, NamesAKeyWeighedByAnothersScore) {
   EXPECT_NE(line.find("weighs key 0 by the K of key 1"), std::string::npos) << line;
 }
 
+TEST(ProbeAttention, NamesAScaleAndADenominator) {
+  const TinyRun run = run_tiny(kLlama);
+  const RecordedOperation operation = run.operation(Op::AttentionDecode, false);
+  const std::string scale = probe(
+      operation, {run.scenario.device,
+                  engine_with([](RecordedOperation& o) { o.config.attention_scale *= 1.001; })});
+  EXPECT_TRUE(scale.starts_with("probe shows the right keys; query 8, head 0, weighs key "))
+      << scale;
+  EXPECT_TRUE(scale.ends_with(": scores times 1.001")) << scale;
+  // Recorded scores, and a result that is 0.1 % too large: so is what the weights add up to.
+  const auto larger = [&](const RecordedOperation& asked, const std::string& device,
+                          const device::DeviceOptions& options, const EventSink& sink) {
+    const bool recorded = asked.call.reads[0].bytes == operation.call.reads[0].bytes;
+    return run_operation(asked, device, options, [&](trace::Event event) {
+      if (auto* done = std::get_if<trace::OpCompleted>(&event); done != nullptr && recorded) {
+        std::vector<std::byte>& bytes = done->call.writes[0].bytes;
+        for (std::size_t i = 0; i < bytes.size(); i += sizeof(float)) {
+          float value = 0;
+          std::memcpy(&value, bytes.data() + i, sizeof value);
+          value *= 1.001f;
+          std::memcpy(bytes.data() + i, &value, sizeof value);
+        }
+      }
+      sink(std::move(event));
+    });
+  };
+  const std::string sum = probe(operation, {run.scenario.device, larger});
+  EXPECT_EQ(
+      sum, "probe shows the right keys; the weights of query 8, head 0, add up to 1.001, not to 1");
+}
+
 TEST(ProbeAttention, NamesTheHeadThatIsRead) {
   const TinyRun run = run_tiny(kLlama);
   const auto swap = engine_with([](RecordedOperation& o) {
@@ -181,6 +221,12 @@ TEST(ProbeAttention, NamesTheHeadThatIsRead) {
   EXPECT_NE(line.find("; must be key 0 of KV head 0"), std::string::npos) << line;
 }
 
+void swap_rows(RecordedOperation& o) {
+  const auto size = static_cast<std::ptrdiff_t>(o.weights[0].bytes.size() / o.weights[0].rows);
+  const auto row = o.weights[0].bytes.begin();
+  std::swap_ranges(row, row + size, row + 2 * size);
+}
+
 TEST(ProbeWeight, NamesColumnsAndRows) {
   const TinyRun run = run_tiny(kLlama);
   const auto without_the_last = engine_with([](RecordedOperation& o) {
@@ -192,11 +238,7 @@ TEST(ProbeWeight, NamesColumnsAndRows) {
                 read.bytes.begin() + static_cast<std::ptrdiff_t>(end), std::byte{0});
     }
   });
-  const auto rows_swapped = engine_with([](RecordedOperation& o) {
-    const auto size = static_cast<std::ptrdiff_t>(o.weights[0].bytes.size() / o.weights[0].rows);
-    const auto row = o.weights[0].bytes.begin();
-    std::swap_ranges(row, row + size, row + 2 * size);
-  });
+  const OperationRunner rows_swapped = engine_with(swap_rows);
   for (const bool prefill : {true, false}) {
     const RecordedOperation operation =
         run.operation(prefill ? Op::Gemm : Op::Gemv, prefill, WeightRole::Query);
@@ -210,6 +252,33 @@ TEST(ProbeWeight, NamesColumnsAndRows) {
   EXPECT_EQ(probe(run.operation(Op::EmbedRows, true, WeightRole::TokenEmbedding),
                   {run.scenario.device, rows_swapped}),
             "token 0 holds the weights of row 2, token 2 holds the weights of row 0");
+}
+
+// Long rows are asked for in part: what tells rows apart is among it, in every format.
+TEST(ProbeWeight, TellsRowsOfLongRowsApart) {
+  for (const DType dtype : {DType::F32, DType::F16, DType::BF16, DType::Q4_0, DType::Q4_1,
+                            DType::Q5_0, DType::Q8_0, DType::Q4_K, DType::Q6_K}) {
+    const bool plain = model::layout(dtype).block_elements == 1;
+    for (const DType operands : {DType::F16, DType::BF16}) {
+      if (plain && operands == DType::BF16 && dtype != DType::F32) continue;
+      Case of{"vgpu:sm_90", model::Arch::Llama, dtype, operands, 1};
+      of.hidden_size = 768;
+      const TinyRun run = run_tiny(of);
+      for (const bool prefill : {true, false}) {
+        if (!prefill && operands == DType::BF16) continue;  // decode reads f32 in any case
+        const RecordedOperation operation =
+            run.operation(prefill ? Op::Gemm : Op::Gemv, prefill, WeightRole::Query);
+        ASSERT_EQ(operation.weights[0].dtype, dtype);
+        const std::string name = std::string(model::name(dtype)) + (prefill ? " gemm" : " gemv");
+        EXPECT_EQ(probe(operation, {run.scenario.device}),
+                  "probe shows the right rows and columns; the numbers differ")
+            << name;
+        EXPECT_EQ(probe(operation, {run.scenario.device, engine_with(swap_rows)}),
+                  "output 0 holds the weights of row 2, output 2 holds the weights of row 0")
+            << name;
+      }
+    }
+  }
 }
 
 TEST(ProbeNorm, NamesEpsilonAndAChannel) {
@@ -318,6 +387,78 @@ TEST(Shrink, WantsTheSameBitsTwice) {
   const Shrunk shrunk = shrink(whole, finding, {}, runner).value();
   EXPECT_FALSE(shrunk.repeats);
   EXPECT_EQ(shrunk.reason, "not the same bits each time");
+}
+
+// --- What a run keeps and reports. ---
+
+class KeptFindings : public testing::Test {
+ protected:
+  KeptFindings() : run_(run_tiny(kGemma)) {}
+
+  // The report of a run in which the prompts' attention went wrong as `runner` does, or, where it
+  // repeats nothing, in a way that does not come again.
+  RunReport report_of(const OperationRunner& wrong, const OperationRunner& again) {
+    const RecordedOperation whole = run_.operation(Op::AttentionPrefill, true);
+    oracles::Finding finding = first_finding(whole, wrong);
+    auto done = std::make_shared<trace::OpCompleted>();
+    done->call = replay_on(whole, whole.device, wrong).value().call;
+    finding.operation = done;
+    RunReport report;
+    report.scenario = run_.scenario;
+    report.repeat = "./lockstep run";
+    report.devices.push_back({run_.scenario.device, {}, {}});
+    DeviceReport& device = report.devices[0];
+    device.outcome.verdicts.push_back({});
+    device.outcome.verdicts[0].law = "op_bounds";
+    device.outcome.verdicts[0].kind = oracles::VerdictKind::Finding;
+    device.outcome.verdicts[0].findings.push_back(finding);
+    device.kept = keep_operations(device.outcome, run_.model, run_.scenario, run_.options,
+                                  testing::TempDir() + "kept_findings", again)
+                      .value();
+    return report;
+  }
+
+  TinyRun run_;
+};
+
+TEST_F(KeptFindings, StandInTheReportAsTextAndAsJson) {
+  const OperationRunner wrong = engine_with_window(6);
+  const RunReport report = report_of(wrong, wrong);
+  const KeptOperation& kept = report.devices[0].kept.at(0);
+  EXPECT_EQ(kept.needle, "query 5 reads keys 0 to 5, query 6 reads keys 1 to 6: one key too many");
+  EXPECT_TRUE(kept.smallest.starts_with("this operation alone, 1 query, 6 keys, 1 head of "));
+  EXPECT_TRUE(kept.smallest.ends_with("KiB with its operands, no model needed"));
+  const std::string text = text_report(report, {});
+  EXPECT_NE(text.find("\n  needle     " + kept.needle + "\n  smallest   " + kept.smallest +
+                      "\n  replay     ./lockstep replay " + kept.file + "\n"),
+            std::string::npos)
+      << text;
+  const nlohmann::json finding = json_report(report)["laws"][0]["findings"][0];
+  EXPECT_EQ(finding["needle"], kept.needle);
+  EXPECT_EQ(finding["smallest"], kept.smallest);
+  EXPECT_EQ(finding["from"], kept.from);
+  EXPECT_EQ(finding["file"], kept.file);
+
+  // The file says the same, and where it came from: the place in the run, not the shrunk one.
+  const trace::Trace trace = trace::read_trace(kept.file).value();
+  const RecordedOperation operation = operation_of(trace, kept.file).value();
+  EXPECT_EQ(trace.finding_key, "op_bounds.attention_prefill");
+  EXPECT_EQ(operation.from, kept.from);
+  EXPECT_NE(kept.from.find("prompt 1, position 5"), std::string::npos) << kept.from;
+  EXPECT_NE(kept.from.find("; of a call of 9 queries, 9 keys, "), std::string::npos) << kept.from;
+  EXPECT_EQ(probe(operation, {operation.device, wrong}), kept.needle);
+}
+
+TEST_F(KeptFindings, ThatDoNotRepeatAloneSaySoAndKeepTheCall) {
+  const RunReport report = report_of(engine_with_window(6), run_operation);
+  const KeptOperation& kept = report.devices[0].kept.at(0);
+  EXPECT_TRUE(kept.needle.empty()) << kept.needle;
+  EXPECT_TRUE(kept.smallest.starts_with("does not repeat alone: there all ")) << kept.smallest;
+  EXPECT_NE(kept.smallest.find("the whole call is kept, 9 queries"), std::string::npos)
+      << kept.smallest;
+  const trace::Trace trace = trace::read_trace(kept.file).value();
+  EXPECT_EQ(operation_of(trace, kept.file).value().call.writes[0].rows.size(), 9u);
+  EXPECT_EQ(text_report(report, {}).find("needle"), std::string::npos);
 }
 
 // --- Parts: rows and heads alone have the bits that they have together. ---

@@ -12,7 +12,8 @@ namespace {
 
 base::Result<KeptOperation> keep(const oracles::Finding& finding, const model::Model& model,
                                  const trace::Scenario& scenario,
-                                 const device::DeviceOptions& options, const std::string& folder) {
+                                 const device::DeviceOptions& options, const std::string& folder,
+                                 const OperationRunner& runner) {
   KeptOperation kept;
   base::Result<RecordedOperation> cut =
       cut_out(finding.operation->call, finding.where.index.value_or(0), model, scenario, options);
@@ -21,7 +22,7 @@ base::Result<KeptOperation> keep(const oracles::Finding& finding, const model::M
     return kept;
   }
   cut->from = fmt::format("{}; of a call of {}", finding.message, shape_of(*cut));
-  LS_ASSIGN(Shrunk shrunk, shrink(*cut, finding));
+  LS_ASSIGN(Shrunk shrunk, shrink(*cut, finding, {}, runner));
   LS_ASSIGN(const WrittenOperation written, write_operation(shrunk.operation, finding, folder));
   kept.file = written.path;
   kept.from = shrunk.operation.from;
@@ -35,7 +36,7 @@ base::Result<KeptOperation> keep(const oracles::Finding& finding, const model::M
     kept.smallest += fmt::format("; of the whole call alone {} of {} values have other bits",
                                  format_count(shrunk.other_bits), format_count(shrunk.values));
   }
-  kept.needle = probe(shrunk.operation, {shrunk.operation.device});
+  kept.needle = probe(shrunk.operation, {shrunk.operation.device, runner});
   return kept;
 }
 
@@ -45,13 +46,14 @@ base::Result<std::vector<KeptOperation>> keep_operations(const RunOutcome& outco
                                                          const model::Model& model,
                                                          const trace::Scenario& scenario,
                                                          const device::DeviceOptions& options,
-                                                         const std::string& folder) {
+                                                         const std::string& folder,
+                                                         const OperationRunner& runner) {
   std::vector<KeptOperation> kept;
   for (const oracles::Verdict& verdict : outcome.verdicts) {
     for (const oracles::Finding& finding : verdict.findings) {
       kept.emplace_back();
       if (!finding.operation) continue;
-      LS_ASSIGN(kept.back(), keep(finding, model, scenario, options, folder));
+      LS_ASSIGN(kept.back(), keep(finding, model, scenario, options, folder, runner));
     }
   }
   return kept;

@@ -25,6 +25,10 @@ std::string probe(const RecordedOperation& operation, const ProbeOn& on);
 // One probe a file; each as `probe` for its operations. An Error: the kernel does not run at the
 // probe's shape.
 base::Result<std::string> probe_attention(const RecordedOperation& operation, const ProbeOn& on);
+// The weights that the recorded scores give, where the keys are right; empty: they lie in their
+// intervals, or there are too many.
+base::Result<std::string> probe_attention_weights(const RecordedOperation& operation,
+                                                  const ProbeOn& on);
 base::Result<std::string> probe_weight(const RecordedOperation& operation,
                                        const ProbeOn& on);  // products, embedding rows
 base::Result<std::string> probe_norm(const RecordedOperation& operation, const ProbeOn& on);

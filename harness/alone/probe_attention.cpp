@@ -61,7 +61,7 @@ class AttentionProbe {
       LS_ASSIGN(std::string line, of_raised_scores(bits, raised));
       if (!line.empty()) return line;
     }
-    return std::string("probe shows the right keys; the numbers differ");
+    return std::string();
   }
 
  private:
@@ -294,7 +294,10 @@ class AttentionProbe {
 }  // namespace
 
 base::Result<std::string> probe_attention(const RecordedOperation& operation, const ProbeOn& on) {
-  return AttentionProbe(operation, on).run();
+  LS_ASSIGN(const std::string keys, AttentionProbe(operation, on).run());
+  if (!keys.empty()) return keys;
+  LS_ASSIGN(const std::string weights, probe_attention_weights(operation, on));
+  return "probe shows the right keys; " + (weights.empty() ? "the numbers differ" : weights);
 }
 
 }  // namespace lockstep::harness
