@@ -13,8 +13,8 @@
 namespace lockstep::harness {
 
 struct ShrinkLimits {
-  // No clock: the same run gives the same file. A try of a tiny operation takes about 10 ms.
-  std::uint32_t tries = 80;
+  // No clock: the same run gives the same file. A try of a tiny operation takes 2 ms.
+  std::uint32_t tries = 400;
   std::uint64_t warp_instructions = 40'000'000;  // of all tries
 };
 
