@@ -40,12 +40,20 @@ void Faults::touch_flipped(trace::RequestId request) {
 }
 
 void Faults::flipped(std::uint32_t pool, trace::BlockId block) {
-  tainted_.insert({pool, block});
   sink_(trace::CellsFlipped{pool, block});
-  for (const trace::RequestId request : holders_[{pool, block}]) touch_flipped(request);
+  std::set<Block> reached = {{pool, block}};
+  for (const auto& [launch, copies] : uncopied_) {
+    for (const auto& [source, destination] : copies) {
+      if (reached.contains(source)) reached.insert(destination);
+    }
+  }
+  for (const Block& wrong : reached) {
+    tainted_.insert(wrong);
+    for (const trace::RequestId request : holders_[wrong]) touch_flipped(request);
+  }
   for (const auto& [launch, reads] : unread_) {
     for (const auto& [read, request] : reads) {
-      if (read == Block{pool, block}) touch_flipped(request);
+      if (reached.contains(read)) touch_flipped(request);
     }
   }
   // What a holder has written since its table named the block is tainted with it; so is, simply,
@@ -101,13 +109,18 @@ void Faults::on_event(const trace::Event& event) {
     made(*launched);
   } else if (const auto* ran = std::get_if<trace::LaunchRan>(&event)) {
     unread_.erase(ran->launch);
+    uncopied_.erase(ran->launch);
   } else if (std::holds_alternative<trace::DeviceReset>(event)) {
     unread_.clear();
+    uncopied_.clear();
   } else if (const auto* replaced = std::get_if<trace::BlockReplaced>(&event)) {
-    const bool tainted = tainted_.contains({replaced->pool, replaced->source});
+    const Block source{replaced->pool, replaced->source};
+    const Block destination{replaced->pool, replaced->destination};
+    const bool tainted = tainted_.contains(source);
+    uncopied_[replaced->launch].emplace_back(source, destination);
     hold(replaced->request, replaced->pool, std::span(&replaced->destination, 1), true);
     let_go(replaced->request, replaced->pool, std::span(&replaced->source, 1));
-    if (tainted) tainted_.insert({replaced->pool, replaced->destination});
+    if (tainted) tainted_.insert(destination);
   }
 }
 

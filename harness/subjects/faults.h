@@ -51,6 +51,9 @@ class Faults {
   std::set<Block> tainted_;
   // Launches made and not yet run: who reads which block, also when it has let go of it since.
   std::map<trace::LaunchIndex, std::set<std::pair<Block, trace::RequestId>>> unread_;
+  // The same launches' copies, source and destination, in their order: a flip before they run is
+  // copied along.
+  std::map<trace::LaunchIndex, std::vector<std::pair<Block, Block>>> uncopied_;
   std::set<trace::RequestId> failed_, flipped_;  // touched by a failed call; by flipped bits
 };
 
