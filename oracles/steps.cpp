@@ -43,6 +43,8 @@ class Steps : public ServingLaw<Steps> {
     if (spec != requests.end()) life.spec = &*spec;
   }
 
+  void on(const trace::BlocksHit& event) { grown(lives_, event.request.value).hit = event.tokens; }
+
   void on(const trace::LifeEnded& event) { grown(lives_, event.request.value).running = false; }
 
   void on(const trace::AllocationRefused& event) { refused_.push_back(event.request); }
@@ -54,6 +56,7 @@ class Steps : public ServingLaw<Steps> {
     Life& life = grown(lives_, event.request.value);
     life.running = false;
     life.preempted = true;
+    life.hit = 0;
   }
 
   void on(const trace::DeviceReset& event) {
@@ -78,7 +81,7 @@ class Steps : public ServingLaw<Steps> {
     made.padded_to = event.padded_to;
     for (const trace::RequestId request : event.requests) {
       Life& life = grown(lives_, request.value);
-      made.rows.push_back({request, !life.running, life.known, life.waited_for});
+      made.rows.push_back({request, !life.running, life.hit, life.known, life.waited_for});
     }
     judge_made(event);
     for (const trace::RequestId request : event.requests) {
@@ -108,6 +111,8 @@ class Steps : public ServingLaw<Steps> {
   struct Life {
     const trace::RequestSpec* spec = nullptr;  // null: not of the scenario
     std::uint32_t known = 0, prompt = 0;
+    std::uint32_t hit = 0;             // of its next admission
+    std::optional<std::uint32_t> end;  // of its latest rows that ran
     bool running = false, preempted = false;
     // Launches whose tokens are not accepted yet, and whether they give one (known once they ran).
     std::map<std::uint32_t, bool> waited_for;
@@ -116,7 +121,7 @@ class Steps : public ServingLaw<Steps> {
   struct Planned {
     trace::RequestId request;
     bool admitted = false;  // by this step
-    std::uint32_t known = 0;
+    std::uint32_t hit = 0, known = 0;
     std::map<std::uint32_t, bool> waited_for;
   };
   struct Made {
@@ -225,6 +230,8 @@ class Steps : public ServingLaw<Steps> {
         row.length += wait != samples_.end() && wait->second ? 1 : 0;
       }
       row.placeholders = row.length > planned->known;
+      judge_start(event.launch, row, *planned);
+      life.end = row.end;
       samples_[{event.launch.value, ran.request.value}] = row.end >= row.length;
       total += count;
       judge_row(event.launch, row);
@@ -244,6 +251,20 @@ class Steps : public ServingLaw<Steps> {
                            event.launch.value, total, made.padded_to, padded);
       });
     }
+  }
+
+  // Rows go on where the last ones ended, less drafts that were not kept; after admission where the
+  // hit ends.
+  void judge_start(trace::LaunchIndex launch, const Row& row, const Planned& planned) {
+    if (!planned.admitted && !row.life.end) return;  // a fork's first rows
+    const std::uint32_t start =
+        planned.admitted ? planned.hit : std::min(*row.life.end, row.length - 1);
+    if (row.first == start) return;
+    fail("start", row.ran.request, row.first, [&] {
+      return fmt::format(
+          "tick {}: launch {} feeds request {} from position {} on; it has computed {} tokens",
+          tick(), launch.value, name(row.ran.request), row.first, start);
+    });
   }
 
   void judge_row(trace::LaunchIndex launch, const Row& row) {

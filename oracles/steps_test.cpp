@@ -93,6 +93,25 @@ TEST(StepsLaw, NothingIsShortenedWithoutNeed) {
   EXPECT_EQ(found(made, in_parts(made)), (Keys{"steps.shortened", "steps.split"}));
 }
 
+TEST(StepsLaw, RowsGoOnWhereTheLastOnesEnded) {
+  const trace::Scenario made = planned();
+  const auto moved = [&](const Events& events, std::size_t launch, std::int64_t by) {
+    return keys_of(judge_edited(made, events,
+                                [&](Events& edited) {
+                                  trace::Position& first = ran(edited, launch, 0).first_position;
+                                  first = static_cast<trace::Position>(first + by);
+                                }),
+                   "steps");
+  };
+  // Again from the start of the last token's; past one; a first row that is not at the hit's end.
+  EXPECT_EQ(moved(two_requests(made), 1, -1), (Keys{"steps.start", "steps.shortened"}));
+  EXPECT_TRUE(has(judge_edited(made, two_requests(made),
+                               [](Events& events) { ++ran(events, 2, 1).first_position; }),
+                  "steps.start"));
+  EXPECT_EQ(found(made, shared_prefix(made)), Keys{});
+  EXPECT_EQ(moved(shared_prefix(made), 2, -8), (Keys{"steps.start", "steps.shortened"}));
+}
+
 TEST(StepsLaw, RowsComeInTheOrderOfTheQueue) {
   trace::Scenario made = planned();
   const auto swapped = [&] {
