@@ -39,7 +39,8 @@ function(lockstep_test name)
   cmake_parse_arguments(TEST "" "" "SOURCES;LINKS" ${ARGN})
   add_executable(${name} ${TEST_SOURCES})
   target_link_libraries(${name} PRIVATE ${TEST_LINKS} GTest::gtest_main GTest::gmock
-                        lockstep_warnings)
+                        lockstep_warnings lockstep_test_flags)
+  target_precompile_headers(${name} REUSE_FROM precompiled_tests)
   target_compile_definitions(${name} PRIVATE
     LOCKSTEP_SOURCE_DIR="${CMAKE_SOURCE_DIR}" LOCKSTEP_GOLDEN_DIR="${CMAKE_SOURCE_DIR}/golden")
   # Suites named Slow... get the label `slow`, which `./lockstep test` leaves out.

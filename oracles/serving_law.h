@@ -26,7 +26,7 @@ class ServingLaw : public Oracle {
 
   void on_event(const trace::Event& event) final {
     static constexpr auto kHandlers =
-        handlers(std::make_index_sequence<std::variant_size_v<trace::Event>>{});
+        handlers(std::make_index_sequence<std::variant_size_v<trace::AnyEvent>>{});
     if (const Handler handler = kHandlers[event.index()]) handler(static_cast<Law&>(*this), event);
     ++event_index_;
   }
@@ -73,7 +73,7 @@ class ServingLaw : public Oracle {
 
   template <std::size_t kIndex>
   static constexpr Handler handler_of() {
-    using What = std::variant_alternative_t<kIndex, trace::Event>;
+    using What = std::variant_alternative_t<kIndex, trace::AnyEvent>;
     constexpr bool kJudged = requires(Law & law, const What& what) { law.on(what); };
     // Tokens are accepted in the tick of a completion, whose event comes first.
     constexpr bool kTimed = requires(const What& what) { what.tick; }

@@ -85,7 +85,7 @@ class Filler {
 
 template <std::size_t kIndex>
 void add_filled(Filler& filler, std::vector<Event>& events) {
-  using T = std::variant_alternative_t<kIndex, Event>;
+  using T = std::variant_alternative_t<kIndex, AnyEvent>;
   if constexpr (!std::is_same_v<T, OpCompleted>) {
     T event;
     filler.fill(event);
@@ -100,7 +100,7 @@ std::vector<Event> filled_events(std::uint64_t seed) {
   [&]<std::size_t... kIndex>(std::index_sequence<kIndex...>) {
     (add_filled<kIndex>(filler, events), ...);
   }
-  (std::make_index_sequence<std::variant_size_v<Event>>());
+  (std::make_index_sequence<std::variant_size_v<AnyEvent>>());
   return events;
 }
 
