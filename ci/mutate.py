@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """mutate.py: small faults in the serving core's own C++, one at a time; who finds them?
 
-    ci/mutate.py --list                      the mutants, numbered; nothing is built
+    ci/mutate.py --list                      the mutants; nothing is built
     ci/mutate.py --seed 1 --sample 120       120 of them, judged
     ci/mutate.py --file engine/cache/kv_cache.cpp
     ci/mutate.py --survivors-of FILE         again, those that survived before
@@ -326,15 +326,16 @@ def name_of(mutant):
             f"{mutant.now}")
 
 
-def sample(mutants, seed, count):
-    """By a hash of the mutant: of a changed file most of the sample stays."""
+def shuffled(mutants, seed):
+    """By a hash of the mutant: what a run out of time leaves out is no part of the code, and of a
+    changed file most of a sample stays."""
     seen, ranked = collections.Counter(), []
     for index, mutant in enumerate(mutants):
         identity = identity_of(mutant)
         word = f"{seed}:{identity}:{seen[identity]}"
         seen[identity] += 1
         ranked.append((hashlib.sha256(word.encode()).hexdigest(), index))
-    return [mutants[index] for index in sorted(index for _, index in sorted(ranked)[:count])]
+    return [mutants[index] for _, index in sorted(ranked)]
 
 
 def read_equivalent():
@@ -603,15 +604,15 @@ def arguments():
     parser.add_argument("--list", action="store_true", help="list the mutants and end")
     parser.add_argument("--file", action="append", help="only this file (may be repeated)")
     parser.add_argument("--line", type=int, help="only mutants of this line")
-    parser.add_argument("--seed", type=int, default=1, help="of the sample")
-    parser.add_argument("--sample", type=int, help="so many mutants, picked by the seed")
+    parser.add_argument("--seed", type=int, default=1, help="of the order in which they are judged")
+    parser.add_argument("--sample", type=int, help="the first so many in that order")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--limit-seconds", type=float, help="begin no mutant after so long")
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
     parser.add_argument("--cases", type=int, default=4096, help="of the campaign")
     parser.add_argument("--campaign-seed", type=int, default=1)
     parser.add_argument("--no-tests", action="store_true", help="the campaign alone judges")
-    parser.add_argument("--record", type=pathlib.Path, help="a JSON line a mutant, as it is judged")
+    parser.add_argument("--record", type=pathlib.Path, help="a JSON line a mutant, as it is judged;\nthose that are in it already are not judged again")
     parser.add_argument("--survivors-of", type=pathlib.Path,
                         help="only mutants that a record says the campaign did not kill")
     parser.add_argument("--report-of", type=pathlib.Path, action="append",
@@ -641,8 +642,7 @@ def chosen(options):
         wanted = {identity_of(result) for result in read_record(options.survivors_of)
                   if result["outcome"] in ("survived", "tests")}
         mutants = [mutant for mutant in mutants if identity_of(mutant) in wanted]
-    if options.sample is not None:
-        mutants = sample(mutants, options.seed, options.sample)
+    mutants = shuffled(mutants, options.seed)[:options.sample]
     reasons = read_equivalent()
     if not (options.file or options.line or options.survivors_of or options.sample):
         known = {identity_of(mutant) for mutant in mutants}
@@ -685,7 +685,6 @@ def judge_all(options, mutants):
             print(f"[{len(results)}/{len(mutants)}] {result['outcome']:12} {result['path']}:"
                   f"{result['line']}: {result['operator']} {','.join(result['by'])} "
                   f"{result['seconds']} s", file=sys.stderr, flush=True)
-    results.sort(key=place_of)
     if len(results) < len(mutants):
         print(f"out of time: {len(mutants) - len(results)} mutants not judged")
     return results
@@ -704,13 +703,22 @@ def main():
         return 0
     mutants, equivalent = chosen(options)
     if options.list:
-        for number, mutant in enumerate(mutants):
-            print(f"{number} {name_of(mutant)}")
+        for mutant in sorted(mutants, key=lambda m: place_of(m._asdict())):
+            print(name_of(mutant))
         print(f"{len(mutants)} mutants; {equivalent} more are equivalent")
         return 0
     if not mutants:
         fail(4, "no mutant is chosen")
-    killed = report(judge_all(options, mutants), equivalent)
+    results = []
+    if options.record and options.record.exists():
+        done = {(identity_of(result), result["begin"]): result
+                for result in read_record(options.record)}
+        keys = {(identity_of(mutant), mutant.begin) for mutant in mutants}
+        results = [result for key, result in done.items() if key in keys]
+        mutants = [m for m in mutants if (identity_of(m), m.begin) not in done]
+    if mutants:
+        results += judge_all(options, mutants)
+    killed = report(sorted(results, key=place_of), equivalent)
     return 1 if killed < options.at_least else 0
 
 
