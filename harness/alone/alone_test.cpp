@@ -314,6 +314,21 @@ TEST(ProbeRope, NamesThePartnerAndThePosition) {
   EXPECT_EQ(late, "position 1 is rotated as position 2");
 }
 
+TEST(ProbeRope, NamesAChannelThatShouldBeZero) {
+  const TinyRun run = run_tiny(kLlama);
+  const auto more = [](const RecordedOperation& operation, const std::string& device,
+                       const device::DeviceOptions& options, const EventSink& sink) {
+    return run_operation(operation, device, options, [&](trace::Event event) {
+      if (auto* done = std::get_if<trace::OpCompleted>(&event)) {
+        set(done->call.writes[2], 0, 1, 1);  // V of the first row
+      }
+      sink(std::move(event));
+    });
+  };
+  EXPECT_EQ(probe(run.operation(Op::RopeKvWrite, true), {run.scenario.device, more}),
+            "V channel 0 goes to channels 0 and 1");
+}
+
 // --- Shrinking. ---
 
 TEST(Shrink, KeepsTheFindingTheBitsAndLittleElse) {
@@ -334,6 +349,17 @@ TEST(Shrink, KeepsTheFindingTheBitsAndLittleElse) {
   // What is left holds with the right kernel.
   const OperationReplay right = replay_on(shrunk.operation, run.scenario.device).value();
   EXPECT_EQ(finding_of(right, finding.key), nullptr);
+}
+
+// A wrong scale needs two keys to show.
+TEST(Shrink, LeavesTwoKeysOfAWrongScale) {
+  const TinyRun run = run_tiny(kLlama);
+  const RecordedOperation whole = run.operation(Op::AttentionDecode, false);
+  const auto runner = engine_with([](RecordedOperation& o) { o.config.attention_scale *= 1.5; });
+  const Shrunk shrunk = shrink(whole, first_finding(whole, runner), {}, runner).value();
+  EXPECT_TRUE(shrunk.repeats) << shrunk.reason;
+  EXPECT_EQ(shrunk.operation.call.reads[1].rows, (std::vector<trace::RowId>{{{0}, 0}, {{0}, 1}}));
+  EXPECT_EQ(shrunk.operation.call.writes[0].rows, (std::vector<trace::RowId>{{{0}, 1}}));
 }
 
 TEST(Shrink, LeavesOneOutputOfAProduct) {
@@ -462,6 +488,24 @@ TEST_F(KeptFindings, ThatDoNotRepeatAloneSaySoAndKeepTheCall) {
 }
 
 // --- Parts: rows and heads alone have the bits that they have together. ---
+
+TEST(Parts, HoldTheHeadsThatTheyName) {
+  const TinyRun run = run_tiny(kLlama);
+  const RecordedOperation whole = run.operation(Op::AttentionDecode, false);
+  ASSERT_EQ(whole.config.head_count, 4u);
+  // Of each KV head the second query head.
+  const RecordedOperation part = keep_heads(whole, {0, 2, 1, 1});
+  const trace::TapTensor &from = whole.call.reads[0], &to = part.call.reads[0];
+  const std::size_t bytes = whole.config.head_size * sizeof(float);
+  ASSERT_EQ(to.bytes.size(), to.rows.size() * 2 * bytes);
+  for (std::size_t row = 0; row < to.rows.size(); ++row) {
+    for (std::size_t head = 0; head < 2; ++head) {
+      EXPECT_EQ(std::memcmp(to.bytes.data() + (row * 2 + head) * bytes,
+                            from.bytes.data() + (row * 4 + head * 2 + 1) * bytes, bytes),
+                0);
+    }
+  }
+}
 
 TEST(Parts, HaveTheBitsOfTheWhole) {
   const TinyRun run = run_tiny(kGemma);
