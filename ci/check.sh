@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # check.sh: everything that must hold before a change lands; .ci/run calls it. Each step says its
-# time. ONLY=NAME runs one step: format tidy test ptx foreign planted
+# time. ONLY=NAME runs one step: format tidy test ptx foreign planted campaigns
 # warnings sanitize fuzz.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -94,6 +94,7 @@ step test ./lockstep test
 step ptx python3 ci/check_ptx.py build/ptx
 step foreign foreign
 step planted ./lockstep run --planted all
+step campaigns ./lockstep campaign --planted all
 step warnings warnings
 step sanitize sanitize
 step fuzz fuzz

@@ -30,13 +30,13 @@ import os
 import pathlib
 import re
 import resource
-import shlex
-import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
+
+import relink
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 EQUIVALENT = ROOT / "ci" / "mutants_equivalent.txt"
@@ -408,51 +408,25 @@ class Run:
 class Builder:
     """How to compile one file and to link a program with it in front of the libraries."""
 
-    def __init__(self, build):
-        self.build = build
-        try:
-            with open(build / "compile_commands.json", encoding="utf-8") as file:
-                self.entries = {entry["file"]: entry for entry in json.load(file)}
-        except OSError as error:
-            fail(4, f"no build to mutate: {error}")
-        self.links = {}
+    def __init__(self, folder):
+        if not (folder / "build.ninja").exists():
+            fail(4, f"no build to mutate: {folder}")
+        self.build = relink.Build(folder)
+        self.objects = self.build.objects_of("lockstep")
         self.environment = dict(os.environ, CCACHE_DISABLE="1")
 
     def compile(self, path, source, target, folder):
-        entry = self.entries[str(ROOT / path)]
-        words = shlex.split(entry["command"])
-        while not re.search(r"(c|g|clang)\+\+[-0-9.]*$", words[0]):
-            words.pop(0)  # a launcher
-        result, skip = [words[0]], False
-        for word in words[1:]:
-            if skip:
-                skip = False
-            elif word in ("-o", "-MF", "-MT", "-c"):
-                skip = word != "-c"
-            elif word != "-MD" and word != entry["file"]:
-                result.append(word)
-        result += ["-c", str(source), "-o", str(target)]
-        return Run(result, folder, 300, 1200, self.environment).status == 0
+        words = next(words for words in self.objects.values() if str(ROOT / path) in words)
+        words = self.build.with_changes(words, folder)
+        words[words.index(str(ROOT / path))] = str(source)
+        words = relink.with_output(words, target)
+        return Run(words, folder, 300, 1200, self.environment).status == 0
 
-    def link_words(self, target):
-        if target not in self.links:
-            done = subprocess.run(["ninja", "-C", str(self.build), "-t", "commands", target],
-                                  capture_output=True, text=True)
-            last = done.stdout.strip().splitlines()[-1] if done.returncode == 0 else ""
-            parts = [shlex.split(part) for part in last.split("&&")]
-            found = [words for words in parts if "-o" in words and words[words.index("-o") + 1] == target]
-            self.links[target] = found[0] if found else None
-        return self.links[target]
+    def links(self, target):
+        return self.build.link_words(target) is not None
 
     def link(self, target, mutated_object, program, folder):
-        words = list(self.link_words(target))
-        words[words.index("-o") + 1] = str(program)
-        for index, word in enumerate(words):
-            if index > 0 and not word.startswith(("-", "/")) and word != str(program):
-                words[index] = str(self.build / word)
-        if shutil.which("ld.lld"):
-            words.insert(1, "-fuse-ld=lld")  # the same program, sooner
-        words.insert(1, str(mutated_object))
+        words = self.build.link_in_front(target, [mutated_object], program)
         done = Run(words, folder, 300, 1200, self.environment)
         if done.status != 0:
             fail(4, f"does not link: {done.err[:2000]}")
@@ -470,7 +444,7 @@ class Judge:
 
     def test_target(self, path):
         target = os.path.dirname(path).replace("/", "_") + "_test"
-        return target if self.builder.link_words(target) else None
+        return target if self.builder.links(target) else None
 
     def test_words(self, program):
         return [str(program), "--gtest_brief=1", "--gtest_filter=-Slow*"]

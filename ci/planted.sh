@@ -6,9 +6,8 @@
 #     every fault whose run: line is of that command: its law must find it; of a campaign, in a
 #     scenario that shrinks to a size of at most 8
 #
-# Called by ./lockstep, which sets up compilers. Sources are copied to .deps/planted/src (what has
-# changed, so that little is built again), patched, and built in .deps/planted/build; all faults
-# share both folders. A patch opens with what the fault is, `# law: LAW[.CHECKER].OPERATION` that
+# Called by ./lockstep, which has built the program. The files of the patch are copied, patched and
+# compiled, and linked in front of the rest (ci/relink.py): seconds, not a second build. A patch opens with what the fault is, `# law: LAW[.CHECKER].OPERATION` that
 # must find it (of a campaign: `# law: KEY`, or what a key starts with), and `# run: ...` that shows
 # it; of a wrong operation also `# needle: TEXT`, what its probe must say, among other words. Exit
 # status: docs/cli.md; of `all`, 1 if a fault was not found.
@@ -16,7 +15,7 @@ set -euo pipefail
 here=$PWD
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root"
-planted=$root/.deps/planted source=$root/.deps/planted/src build=$root/.deps/planted/build
+build=${LOCKSTEP_BUILD:-$root/build} planted=$root/.deps/planted
 known() { (cd ci/planted && printf '%s\n' *.patch | sed 's/\.patch$//'); }
 list() { known | paste -sd' ' | sed 's/ /, /g'; }
 header() { sed -n "s/^# $2: //p" "ci/planted/$1.patch"; }
@@ -29,44 +28,23 @@ die() {
   exit "$status"
 }
 
-sync_sources() {
-  local file kept=$planted/kept.new
-  mkdir -p "$source"
-  ln -sfn "$root/golden" "$source/golden" # nothing is built from it
-  git ls-files -co --exclude-standard | grep -Ev '^(golden|docs|fuzz/corpus|ci/planted)/' |
-    while IFS= read -r file; do [ -f "$file" ] && echo "$file"; done | sort -u >"$kept"
-  if [ -f "$planted/kept" ]; then
-    comm -13 "$kept" "$planted/kept" | while IFS= read -r file; do rm -f "$source/$file"; done
-  fi
-  # A copy gets the time of copying: what was built from a patched file is older than that.
-  while IFS= read -r file; do
-    cmp -s "$file" "$source/$file" && continue
-    mkdir -p "$source/$(dirname "$file")"
-    cp "$file" "$source/$file"
-  done <"$kept"
-  mv "$kept" "$planted/kept"
-}
-
-apply() {
+# prepare NAME PROGRAM: the program with the fault.
+prepare() {
+  local file changed=$planted/changed log=$planted/build.log
+  rm -rf "$changed"
+  mkdir -p "$changed"
+  sed -n 's/^+++ b\///p' "ci/planted/$1.patch" | while IFS= read -r file; do
+    mkdir -p "$changed/$(dirname "$file")"
+    cp "$file" "$changed/$file"
+  done
   # As outside of any repository: git then takes the paths as they are.
-  (cd "$source" && GIT_CEILING_DIRECTORIES=$planted git apply --whitespace=nowarn \
+  (cd "$changed" && GIT_CEILING_DIRECTORIES=$planted git apply --whitespace=nowarn \
     "$root/ci/planted/$1.patch") || die 3 "bug: ci/planted/$1.patch does not apply any more"
-}
-
-build_fault() {
-  local log=$planted/build.log
-  if [ ! -e "$build/build.ninja" ]; then
-    say "first build: some minutes"
-    cmake -S "$source" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release \
-      -DLOCKSTEP_NVCC="${LOCKSTEP_NVCC:-}" >"$log" 2>&1 || die 4 "configure failed: see .deps/planted/build.log"
-  fi
-  if ! cmake --build "$build" -j "$(nproc)" --target lockstep >"$log" 2>&1; then
-    grep -E -A5 'error|FAILED' "$log" | head -40 >&2
+  python3 ci/relink.py --build "$build" --changed "$changed" --output "$2" >"$log" 2>&1 || {
+    grep -E -A5 'error' "$log" | head -40 >&2
     die 3 "bug: $1 does not build: see .deps/planted/build.log"
-  fi
+  }
 }
-
-prepare() { sync_sources && apply "$1" && build_fault "$1"; }
 
 # Whether the arguments say only how to report.
 reports_only() {
@@ -91,9 +69,9 @@ run_one() {
     say "$name: ${words[*]} (of ci/planted/$name.patch)"
     set -- "${words[@]:1}" "$@"
   fi
-  prepare "$name"
+  prepare "$name" "$planted/lockstep"
   cd "$here"
-  exec "$build/lockstep" "$command" "$@" --planted "$name"
+  exec "$planted/lockstep" "$command" "$@" --planted "$name"
 }
 
 # verdict JSON LAW NEEDLE: 0 if the law named has found it, and names the operation first; with a
@@ -127,10 +105,10 @@ run_all() {
   for name in $(of_command run); do
     started=$SECONDS
     law=$(header "$name" law)
-    prepare "$name"
+    prepare "$name" "$work/program"
     read -ra words <<<"$(header "$name" run)"
     local built=$((SECONDS - started)) status=0
-    "$build/lockstep" "${words[@]}" --planted "$name" --json --report "$work/report" \
+    "$work/program" "${words[@]}" --planted "$name" --json --report "$work/report" \
       >"$work/$name.json" || status=$?
     echo "$name: wants $law (build $built s, run $((SECONDS - started - built)) s)"
     if [ $status != 1 ]; then
@@ -191,8 +169,7 @@ campaign_all() {
   local name missed=() names
   mapfile -t names < <(of_command campaign)
   for name in "${names[@]}"; do
-    prepare "$name"
-    cp "$build/lockstep" "$work/$name"
+    prepare "$name" "$work/$name"
     wait # the campaign before
     campaign_of "$name" &
   done

@@ -198,7 +198,7 @@ void add_run(CommandLine& program) {
   command.option("--report", a.common.report_folder, "folder for reports of findings")
       .shows_default();
   command.option("--planted", a.common.planted,
-                 "run a planted fault of ci/planted, built in its own folder (in a checkout)");
+                 "run with a planted fault of ci/planted (in a checkout)");
   command.option("--block-size", a.engine.block_size, "tokens in a KV page")
       .in_range(1, 4096)
       .shows_default();
