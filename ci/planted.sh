@@ -4,7 +4,8 @@
 #     those of the patch's run: line
 # planted.sh run|campaign --planted all
 #     every fault whose run: line is of that command: its law must find it; of a campaign, in a
-#     scenario that shrinks to a size of at most 8
+#     scenario that shrinks to a size of at most 8, whose trace 2 jobs write with the same bytes and
+#     10 replays repeat
 #
 # Called by ./lockstep, which has built the program. The files of the patch are copied, patched and
 # compiled, and linked in front of the rest (ci/relink.py): seconds, not a second build. A patch opens with what the fault is, `# law: LAW[.CHECKER].OPERATION` that
@@ -135,14 +136,22 @@ campaign_of() {
   read -ra words <<<"$(header "$name" run)"
   "$work/$name" "${words[@]}" --planted "$name" --json --report "$work/$name.report" \
     >"$work/$name.json" || status=$?
+  local ended=$EPOCHREALTIME trace
+  "$work/$name" "${words[@]}" --planted "$name" --jobs 2 -q --report "$work/$name.report2" \
+    >"$work/$name.quiet" || :
+  for trace in "$work/$name.report"/*.lstrace; do
+    [ ! -e "$trace" ] || "$work/$name" replay --times 10 --json "$trace" >"$trace.json" || :
+  done
   rm -f "$work/$name"
-  echo "$status $started $EPOCHREALTIME" >"$work/$name.status"
+  echo "$status $started $ended" >"$work/$name.status"
 }
 
-# found NAME: its line; 0 if the law named has found it in a scenario that shrinks to 8 or less.
+# found NAME: its line; 0 if the law named has found it in a scenario that shrinks to 8 or less, and
+# its trace is the same from 2 jobs and repeats.
 found() {
   python3 - "$1" "$(header "$1" law)" "$work/$1.json" "$work/$1.status" <<'PYTHON'
 import json
+import pathlib
 import sys
 
 name, wanted, document, status = sys.argv[1:]
@@ -158,6 +167,17 @@ best = min(named, key=lambda key: key["size"], default=None)
 if best is None or best["size"] > 8:
     print(f"{name}: wants {wanted}: found by", ", ".join(
         f"{key['key']} (size {key.get('size')})" for key in keys) or "nothing")
+    sys.exit(1)
+trace = pathlib.Path(best["trace_file"])
+twin = trace.parent.with_name(trace.parent.name + "2") / trace.name
+if not twin.exists() or twin.read_bytes() != trace.read_bytes():
+    print(f"{name}: {best['key']}: 2 jobs do not write the same trace")
+    sys.exit(1)
+with open(f"{trace}.json", encoding="utf-8") as file:
+    replay = json.load(file)
+recorded = replay["recorded"]
+if not (replay["repeats"] and recorded["same_events"] and recorded["same_finding"]):
+    print(f"{name}: {best['key']}: 10 replays do not repeat it: {recorded}")
     sys.exit(1)
 cases = next(entry["value"] for entry in document["measured"] if entry["name"] == "cases")
 print(f"{name}: {best['key']}, first in case {best['cases'][0]} of {cases}, size {best['size']}"

@@ -55,6 +55,20 @@ TEST(BlockKey, BothHalvesDependOnEverything) {
   EXPECT_NE(plain.first, plain.second);
 }
 
+TEST(BlockKey, DependsOnTheWholeKeyOfTheBlockBefore) {
+  BlockKeyChain chain;
+  const std::vector<TokenId> tokens = {1, 2, 3};
+  const BlockKey before{{1, 2}, {3, 4}};
+  const BlockKey plain = chain.next(before, tokens);
+  for (std::uint64_t base::Hash128::*word : {&base::Hash128::high, &base::Hash128::low}) {
+    BlockKey first = before, second = before;
+    ++(first.first.*word);
+    ++(second.second.*word);
+    EXPECT_NE(chain.next(first, tokens), plain);
+    EXPECT_NE(chain.next(second, tokens), plain);
+  }
+}
+
 TEST(BlockKey, IsAFunctionOfItsContentAlone) {
   BlockKeyChain used;
   KeyScope scope;

@@ -126,6 +126,17 @@ TEST(BlockPool, TheWholeOfTheKeptBitsCounts) {
   }
 }
 
+TEST(BlockPool, TheHighestKeptBitOfAWordCounts) {
+  for (const std::uint32_t bits : {7u, 8u, 63u, 64u}) {
+    BlockPool pool(2, bits);
+    BlockKey key{{5, 6}, {7, 8}}, other = key;
+    other.first.low ^= std::uint64_t{1} << 63;
+    if (bits < 64) other.first.low = key.first.low ^ (std::uint64_t{1} << (bits - 1));
+    ASSERT_TRUE(pool.publish(pool.take(), key));
+    EXPECT_TRUE(pool.publish(pool.take(), other)) << bits;
+  }
+}
+
 TEST(BlockPool, EvictionDropsKeysInQueueOrderAndMovesNothing) {
   BlockPool pool(4);
   for (std::uint32_t i = 0; i < 4; ++i) pool.take();
@@ -150,6 +161,18 @@ TEST(BlockPool, UndoRestoresTheQueueAndTheDigest) {
   EXPECT_EQ(pool.digest(), before);
   EXPECT_EQ(pool.free_queue(), (Blocks{{2}, {3}, {4}}));
   EXPECT_EQ(pool.reserved(), (Blocks{{1}}));
+}
+
+TEST(BlockPool, TheDigestCountsTheOrderOfAllReservedBlocks) {
+  const auto released = [](const Blocks& order) {
+    BlockPool pool(4);
+    for (int i = 0; i < 4; ++i) pool.take();
+    for (const std::uint32_t i : {0u, 1u, 2u}) pool.begin_use({i});
+    pool.unpin(order);
+    return pool.digest();
+  };
+  EXPECT_EQ(released(Blocks{{0}, {1}, {2}}), released(Blocks{{0}, {1}, {2}}));
+  EXPECT_NE(released(Blocks{{0}, {1}, {2}}), released(Blocks{{0}, {2}, {1}}));
 }
 
 TEST(BlockPool, WhatTheStateForbidsIsABugOfTheCaller) {

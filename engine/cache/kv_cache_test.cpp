@@ -240,6 +240,22 @@ TEST(KvCache, AForkThatWentBackRewritesAPublishedBlockOnlyWithoutItsKey) {
   EXPECT_EQ(cache.look_up(kC, changed, 8), 8u);
 }
 
+TEST(KvCache, AForkThatWentBackPublishesAgainInEveryGroup) {
+  trace::EngineSettings settings = settings_of(4, 8);
+  settings.groups.push_back(settings.groups[0]);
+  Cache cache(settings);
+  cache.compute(kA, text(8));
+  cache.fork(kA, kB, 5);
+  cache.close(kA);
+  ASSERT_EQ(cache.grow(kB, 5, 8), Growth::Done);
+  Tokens changed = text(8);
+  changed[6] = 99;
+  cache.commit(kB, changed, 8);
+  cache.open(kC, {});
+  changed.push_back(9);
+  EXPECT_EQ(cache.look_up(kC, changed, 8), 8u);
+}
+
 TEST(KvCache, BlocksOutOfTheWindowGoBackLastFirst) {
   Cache cache(settings_of(2, 8, GroupType::SlidingWindow, 3));
   cache.compute(kA, text(8));
@@ -349,16 +365,34 @@ TEST(KvCache, UndoOfAnythingButTheLatestChangeIsABugOfTheCaller) {
 }
 
 TEST(KvCache, CountsArePoolByPool) {
-  Cache cache(settings_of(4, 3));
+  trace::EngineSettings settings = settings_of(4, 3);
+  settings.pools.push_back({"other", 5});
+  settings.groups.push_back(settings.groups[0]);
+  settings.groups[1].pool = 1;
+  Cache cache(settings);
   cache.compute(kA, text(4));
   cache.close(kA);
   cache.events.clear();
   cache.count_pools();
   const auto counted = cache.of_kind<trace::PoolCounted>();
-  ASSERT_EQ(counted.size(), 1u);
-  EXPECT_EQ(counted[0].free, 2u);
-  EXPECT_EQ(counted[0].evictable, 1u);
-  EXPECT_EQ(counted[0].used + counted[0].reserved, 0u);
+  ASSERT_EQ(counted.size(), 2u);
+  for (std::uint32_t pool = 0; pool < 2; ++pool) {
+    EXPECT_EQ(counted[pool].pool, pool);
+    EXPECT_EQ(counted[pool].free, settings.pools[pool].num_blocks - 1);
+    EXPECT_EQ(counted[pool].evictable, 1u);
+    EXPECT_EQ(counted[pool].used + counted[pool].reserved, 0u);
+  }
+}
+
+TEST(KvCache, AWindowIsHeldWithTheSmallerOfBudgetAndChunk) {
+  trace::EngineSettings settings = settings_of(2, 5, GroupType::SlidingWindow, 4);
+  settings.max_num_batched_tokens = 64;
+  settings.chunked_prefill_size = 4;  // 4 - 1 + 4 positions touch 4 blocks, at worst 5 of 2
+  EXPECT_TRUE(Cache(settings).can_ever_hold(1000));
+  settings.chunked_prefill_size = 64;
+  EXPECT_FALSE(Cache(settings).can_ever_hold(1000));
+  settings.max_num_batched_tokens = 4;
+  EXPECT_TRUE(Cache(settings).can_ever_hold(1000));
 }
 
 // Alone in empty pools, in steps of any size up to the most, a request that can be held is never

@@ -26,11 +26,15 @@ class World {
   explicit World(const trace::EngineSettings& settings)
       : settings_(settings), cache_(settings, [](trace::Event) {}) {}
 
-  RequestId submit(std::uint32_t prompt, std::uint32_t max_tokens, std::int32_t priority = 0) {
+  RequestId submit(std::uint32_t prompt, std::uint32_t max_tokens, std::int32_t priority = 0,
+                   std::uint32_t drafts = 0) {
     const RequestId id{static_cast<std::uint32_t>(schedule_.lives.size())};
     Submission submission;
     submission.spec.max_tokens = max_tokens;
     submission.spec.priority = priority;
+    for (std::uint32_t i = 0; i < drafts; ++i) {
+      submission.spec.draft.push_back({trace::DraftEntry::Kind::Token, 7});
+    }
     for (std::uint32_t i = 0; i < prompt; ++i) {
       submission.spec.prompt.push_back(id.value * 1000 + i);  // no prefix is shared
     }
@@ -274,6 +278,64 @@ TEST(Planner, HeldRequestsAreNotScheduledAndDoNotHoldUpOthers) {
   const Step step = world.plan();
   ASSERT_EQ(step.sequences.size(), 1u);
   EXPECT_EQ(step.sequences[0].request, other);
+}
+
+// --- Forced steps and drafts ---
+
+bool forced(World& world, const std::vector<std::pair<RequestId, std::uint32_t>>& rows,
+            std::string wanted_reason = "") {
+  const FaultHook no_faults;
+  const EventSink no_sink = [](trace::Event) {};
+  PlanContext context{world.settings_, world.schedule_, world.cache_, no_faults, no_sink, 0};
+  Step step;
+  std::string reason;
+  const bool planned = plan_forced(context, rows, step, reason);
+  if (!wanted_reason.empty()) EXPECT_EQ(reason, wanted_reason);
+  return planned;
+}
+
+TEST(Planner, AForcedStepIsAllThatWasAskedForOrNothing) {
+  World world(settings(64, 4, 100, 8));
+  const RequestId first = world.submit(3, 4), second = world.submit(3, 4);
+  EXPECT_FALSE(forced(world, {{first, 3}, {second, 4}}));
+  World again(settings(64, 4, 100, 8));
+  again.submit(3, 4);
+  again.submit(3, 4);
+  EXPECT_FALSE(forced(again, {{first, 3}, {first, 1}}));
+  World none(settings(64, 4, 100, 8));
+  EXPECT_FALSE(forced(none, {}, "no rows"));
+}
+
+TEST(Planner, AForcedAdmissionRunsAsManyTokensAsWereAskedFor) {
+  for (const std::uint32_t count : {1u, 2u, 3u}) {
+    World world(settings(64, 4, 100, 8));
+    const RequestId id = world.submit(3, 4);
+    EXPECT_TRUE(forced(world, {{id, count}})) << count;
+  }
+}
+
+TEST(Planner, WithSpeculationARequestIsForcedOnlyWhenItsTokensAreKnown) {
+  trace::EngineSettings speculative = settings(64, 4, 100, 8);
+  speculative.async_depth = 3;
+  speculative.speculative = trace::SpeculativeSpec{2, trace::Acceptance::Rejection};
+  World world(speculative);
+  const RequestId id = world.submit(3, 8);
+  const Step prompt = world.plan();
+  EXPECT_FALSE(forced(world, {{id, 1}}));
+  world.complete(prompt);
+  EXPECT_TRUE(forced(world, {{id, 1}}));
+}
+
+TEST(Planner, DraftsAndTheTargetsOwnTokenFitTheContext) {
+  trace::EngineSettings speculative = settings(64, 4, 100, 8);
+  speculative.speculative = trace::SpeculativeSpec{8, trace::Acceptance::Rejection};
+  speculative.max_model_len = 8;
+  World world(speculative);
+  world.submit(4, 20, 0, 20);
+  world.complete(world.plan());  // 5 of 8 are known
+  const Step verified = world.plan();
+  ASSERT_EQ(verified.sequences.size(), 1u);
+  EXPECT_EQ(verified.sequences[0].count, 3u);  // the last token and 2 drafts: 5 + 2 + 1 = 8
 }
 
 TEST(FutureSlots, ASlotIsTakenOnceUntilItComesBack) {
