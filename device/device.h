@@ -28,12 +28,19 @@ struct DeviceProperties {
   std::uint32_t sm = 0;  // 80, 90, ...
   std::uint32_t multiprocessor_count = 0;
   std::uint64_t memory_bytes = 0;
+  // An allocation takes at most so much more of the free memory than its size.
+  std::uint64_t allocation_overhead_bytes = 0;
   std::uint32_t shared_bytes_per_block = 0;  // without opting in: 49152
   std::uint32_t shared_bytes_per_block_optin = 0;
   std::uint32_t shared_bytes_per_multiprocessor = 0;
   std::uint32_t registers_per_block = 0;
   std::uint32_t registers_per_thread = 255;
   std::uint32_t threads_per_block = 1024;
+};
+
+// free_bytes: what allocations, each with its overhead, may still take.
+struct MemoryInfo {
+  std::uint64_t total_bytes = 0, free_bytes = 0;
 };
 
 class Device;
@@ -105,9 +112,9 @@ class Device {
   virtual ~Device() = default;
   virtual const DeviceProperties& properties() const = 0;
 
-  // `label` names the allocation in diagnostics.
+  // `label` names the allocation in diagnostics. Memory that is not there is an Environment error.
   virtual base::Result<Buffer> allocate(std::uint64_t size_bytes, std::string_view label) = 0;
-  virtual std::uint64_t free_bytes() const = 0;
+  virtual MemoryInfo memory() const = 0;
   virtual base::Status copy_to_device(DevicePointer destination, std::span<const std::byte> source,
                                       Stream stream = {}) = 0;
   virtual base::Status copy_from_device(std::span<std::byte> destination, DevicePointer source,

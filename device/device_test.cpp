@@ -109,7 +109,8 @@ TEST(Device, MemoryIsFiniteAndGivenBack) {
   DeviceOptions options;
   options.memory_bytes = 1 << 20;
   auto device = open("vgpu:sm_80", options).value();
-  const std::uint64_t all = device->free_bytes();
+  const std::uint64_t all = device->memory().free_bytes;
+  EXPECT_EQ(all, device->memory().total_bytes);
   {
     const Buffer first = device->allocate(600000, "first").value();
     EXPECT_EQ(first.address() % 256, 0u);
@@ -118,7 +119,7 @@ TEST(Device, MemoryIsFiniteAndGivenBack) {
     EXPECT_EQ(second.error().exit_status(), 4);
     EXPECT_FALSE(device->fill(first.address() + 1, 0, 600000).ok());
   }
-  EXPECT_EQ(device->free_bytes(), all);
+  EXPECT_EQ(device->memory().free_bytes, all);
   EXPECT_TRUE(device->allocate(600000, "second").ok());
 }
 

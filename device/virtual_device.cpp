@@ -82,6 +82,7 @@ class VirtualDevice final : public Device {
     properties_.sm = spec.sm;
     properties_.multiprocessor_count = limits.multiprocessor_count;
     properties_.memory_bytes = memory_.size_bytes();
+    properties_.allocation_overhead_bytes = exec::GlobalMemory::kOverheadBytes;
     properties_.shared_bytes_per_block = limits.shared_bytes_per_block;
     properties_.shared_bytes_per_block_optin = limits.shared_bytes_per_block_optin;
     properties_.shared_bytes_per_multiprocessor = limits.shared_bytes_per_multiprocessor;
@@ -90,8 +91,8 @@ class VirtualDevice final : public Device {
     properties_.threads_per_block = limits.threads_per_block;
     const vgpu::check::Levels levels{options.initcheck, options.racecheck, options.synccheck};
     if (levels.any()) {
-      checks_ = std::make_unique<vgpu::check::LaunchChecks>(levels, exec::kGlobalBase,
-                                                            memory_.size_bytes(), &memory_.table());
+      checks_ = std::make_unique<vgpu::check::LaunchChecks>(
+          levels, exec::kGlobalBase, memory_.address_bytes(), &memory_.table());
     }
   }
 
@@ -108,7 +109,7 @@ class VirtualDevice final : public Device {
     if (checks_ != nullptr) checks_->allocated(address, size_bytes);
     return Buffer(this, address, size_bytes);
   }
-  std::uint64_t free_bytes() const override { return memory_.free_bytes(); }
+  MemoryInfo memory() const override { return {memory_.size_bytes(), memory_.free_bytes()}; }
 
   base::Status copy_to_device(DevicePointer destination, std::span<const std::byte> source,
                               Stream) override {

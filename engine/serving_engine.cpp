@@ -335,6 +335,7 @@ void ServingEngine::complete(const LaunchOutput& output, trace::Tick tick) {
     if (flight == life.flights.end()) continue;
     flight->delivered = true;
     flight->output = sequence;
+    flight->error = output.error;
     accept_ready(life, tick);
   }
 }
@@ -353,6 +354,12 @@ void ServingEngine::accept_ready(Life& life, trace::Tick tick) {
 }
 
 void ServingEngine::accept_flight(Life& life, Flight flight, trace::Tick tick) {
+  if (!flight.error.empty()) {  // its cells may be half written: the life ends, and they go with it
+    life.error_code = "device_alloc";
+    life.error_message = flight.error;
+    end(life, "error", tick);
+    return;
+  }
   SequenceOutput& output = flight.output;
   // Teacher forcing: what goes on is given; the model's own choice stays in `sampled`.
   const std::vector<trace::TokenId>& forced = life.spec().forced;

@@ -53,7 +53,8 @@ class ServingEngine {
   // Exactly these rows; nothing, and why, if it can't be done (then nothing has changed).
   std::optional<trace::LaunchIndex> step_forced(const ForcedRows& rows, trace::Tick tick,
                                                 std::string& reason);
-  // A completion. One that doesn't count changes nothing.
+  // A completion. One that doesn't count changes nothing. A launch that failed while it ran ends
+  // its requests with reason `error`.
   void complete(const LaunchOutput& output, trace::Tick tick);
   // After the completions of a tick: a launch that has been in flight for watchdog_ticks makes the
   // device start again. True if it did.

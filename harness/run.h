@@ -46,7 +46,7 @@ struct Drift {
 
 struct RequestOutput {
   std::vector<trace::TokenId> tokens;  // the engine's choices
-  std::string finish_reason;           // "length", "stop", "refused: kv_capacity", ""
+  std::string finish_reason;           // "length", "stop", "error", "refused: kv_capacity", ""
 };
 
 struct RunOutcome {

@@ -63,8 +63,11 @@ struct SpeculativeSpec {                     // method `scripted`
 
 struct EngineSettings {
   std::uint32_t block_size = 16;  // tokens in a KV block
-  // Blocks of the one pool of a numeric run; `pools` says it where groups are named.
-  std::uint32_t num_blocks = 1024;
+  // Blocks of the one pool of a numeric run, 0: from the device's memory; `pools` says it where
+  // groups are named.
+  std::uint32_t num_blocks = 0;
+  // Numeric run, blocks from memory: the part of the device's memory that the engine may use.
+  double gpu_memory_utilization = 0.9;
   std::vector<GroupSpec> groups = {GroupSpec{}};
   std::vector<PoolSpec> pools = {PoolSpec{}};
   bool enable_prefix_caching = true;

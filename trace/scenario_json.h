@@ -27,7 +27,8 @@ base::Result<Scenario> parse_scenario(std::string_view text, const std::string& 
                                       const base::Limits& limits = {});
 
 // The file, with defaults left out, one entry of a list a line. parse_scenario() gives the same
-// Scenario, but for what the file does not say (`forced`, `operand_format`, `num_blocks`). It never
+// Scenario, but for what the file does not say (`forced`, `operand_format`, `num_blocks`,
+// `gpu_memory_utilization`). It never
 // fails: of a scenario that no file could be (an index that names nothing, a number out of range)
 // it gives a text that parse_scenario() refuses.
 std::string write_scenario(const Scenario& scenario);

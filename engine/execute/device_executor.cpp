@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "engine/execute/kv_budget.h"
 #include "engine/models/batch.h"
 #include "engine/models/forward.h"
 
@@ -74,20 +75,34 @@ trace::LaunchRan ran_event(const LaunchBuffers& buffers, trace::Tick tick) {
 }  // namespace
 
 DeviceExecutor::DeviceExecutor(device::Device& device, std::unique_ptr<DeviceModel> model,
-                               EventSink sink, bool taps)
+                               std::uint32_t num_blocks, EventSink sink, bool taps)
     : device_(device),
       model_(std::move(model)),
+      num_blocks_(num_blocks),
       kernels_(device),
       sink_(sink),
       taps_(device, std::move(sink), taps) {}
 
 base::Result<std::unique_ptr<DeviceExecutor>> DeviceExecutor::create(
     const model::Model& model, device::Device& device, const trace::EngineSettings& settings,
-    EventSink sink, bool taps) {
+    const RequestLimits& limits, EventSink sink, bool taps) {
   LS_CHECK(settings.groups.size() == 1 && settings.async_depth == 1);
-  LS_ASSIGN(std::unique_ptr<DeviceModel> uploaded, upload(model, device, settings));
+  LS_ASSIGN(std::unique_ptr<DeviceModel> uploaded,
+            upload(model, device, settings, std::max(1u, limits.cells_max)));
+  KvBudget budget;
+  budget.total_bytes = device.memory().total_bytes;
+  budget.free_bytes = device.memory().free_bytes;
+  budget.utilization = settings.gpu_memory_utilization;
+  LS_ASSIGN(budget.step_bytes, step_bytes(*uploaded, settings, limits, device.properties()));
+  budget.buffers = 2 * uploaded->layers.size();
+  budget.block_bytes = page_bytes(uploaded->kv);
+  budget.overhead_bytes = device.properties().allocation_overhead_bytes;
+  budget.blocks_wanted = settings.num_blocks;
+  budget.blocks_needed = blocks_needed(settings, limits);
+  LS_ASSIGN(const std::uint32_t num_blocks, kv_blocks(budget));
+  LS_TRY(add_pools(*uploaded, device, num_blocks));
   return std::unique_ptr<DeviceExecutor>(
-      new DeviceExecutor(device, std::move(uploaded), std::move(sink), taps));
+      new DeviceExecutor(device, std::move(uploaded), num_blocks, std::move(sink), taps));
 }
 
 void DeviceExecutor::enqueue(const LaunchBuffers& buffers, const CacheOps& ops) {
@@ -102,25 +117,28 @@ base::Result<std::vector<LaunchOutput>> DeviceExecutor::run(trace::Tick tick) {
   while (!queue_.empty()) {
     const LaunchBuffers& buffers = *queue_.front();
     queue_.pop_front();
-    LS_ASSIGN(LaunchOutput output, run_launch(buffers, tick));
+    sink_(ran_event(buffers, tick));
+    LaunchOutput output;
+    const base::Status status = run_launch(buffers, output);
+    // create() found every kernel: what the environment can still lack is memory.
+    if (!status && status.error().kind != base::ErrorKind::Environment) return status.error();
+    if (!status) output.error = status.error().message();
     outputs.push_back(std::move(output));
   }
   return outputs;
 }
 
-base::Result<LaunchOutput> DeviceExecutor::run_launch(const LaunchBuffers& buffers,
-                                                      trace::Tick tick) {
-  LaunchOutput output{buffers.launch, {}};
+base::Status DeviceExecutor::run_launch(const LaunchBuffers& buffers, LaunchOutput& output) {
+  output.launch = buffers.launch;
   for (std::uint32_t s = 0; s < buffers.sequence_count; ++s) {
     SequenceOutput& sequence = output.sequences.emplace_back();
     sequence.request = buffers.requests[s];
     sequence.kind = buffers.kinds[s];
   }
-  sink_(ran_event(buffers, tick));
   const Phases phases = split(buffers);
   if (!phases.prefill.empty()) LS_TRY(run_phase(phases.prefill, true, buffers.launch, output));
   if (!phases.decode.empty()) LS_TRY(run_phase(phases.decode, false, buffers.launch, output));
-  return output;
+  return base::Ok{};
 }
 
 base::Status DeviceExecutor::run_phase(const std::vector<PlannedRows>& planned, bool prefill,

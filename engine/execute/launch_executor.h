@@ -15,7 +15,8 @@ class LaunchExecutor {
   virtual ~LaunchExecutor() = default;
   // Queues the work. `buffers` must stay as they are until the launch has run.
   virtual void enqueue(const LaunchBuffers& buffers, const CacheOps& ops) = 0;
-  // Runs all that is queued; what each launch gave, in order.
+  // Runs all that is queued; what each launch gave, in order. A launch that the device's memory
+  // does not hold gives LaunchOutput::error, and those behind it run; an Error is of all.
   virtual base::Result<std::vector<LaunchOutput>> run(trace::Tick tick) = 0;
   // The device starts again: what is queued is dropped and, with `memory_lost`, every cell too.
   virtual void reset(bool memory_lost) = 0;

@@ -274,7 +274,7 @@ void LedgerExecutor::run_pad_rows(const LaunchBuffers& buffers, trace::LaunchRan
 LaunchOutput LedgerExecutor::run_launch(const LaunchBuffers& buffers, trace::Tick tick) {
   row_values_.assign(buffers.padded_to, 0);
   trace::LaunchRan ran{buffers.launch, tick, {}, {}};
-  LaunchOutput output{buffers.launch, {}};
+  LaunchOutput output{buffers.launch, {}, {}};
   ran.rows.resize(buffers.sequence_count);
   output.sequences.resize(buffers.sequence_count);
   for (std::uint32_t i = 0; i < buffers.sequence_count; ++i) {

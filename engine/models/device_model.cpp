@@ -154,26 +154,16 @@ base::Status upload_rope(Uploader& uploader, DeviceModel& result, std::uint32_t 
   return base::Ok{};
 }
 
-// Pools of layers [first, end).
-base::Status allocate_pools(DeviceModel& result, device::Device& device,
-                            const trace::EngineSettings& settings, std::size_t first,
-                            std::size_t end) {
-  const std::uint64_t cells = std::uint64_t{settings.num_blocks} * settings.block_size;
-  const auto elements =
-      base::checked_mul(cells, std::uint64_t{result.kv.kv_head_count} * result.kv.head_size);
-  const auto pool = elements ? model::storage_bytes(result.kv.cell_format, *elements) : elements;
-  const auto total = pool ? base::checked_mul(*pool, 2 * (end - first)) : pool;
-  if (!total || *total > device.free_bytes()) {
+base::Status add_layer_pools(DeviceModel& result, device::Device& device, std::uint32_t num_blocks,
+                             std::size_t layer) {
+  const auto bytes = base::checked_mul(page_bytes(result.kv), num_blocks);
+  if (!bytes) {
     return base::environment_error(device.properties().name,
-                                   "the KV pool of " + std::to_string(settings.num_blocks) +
-                                       " pages does not fit into " +
-                                       std::to_string(device.free_bytes()) + " free bytes");
+                                   "no memory holds " + std::to_string(num_blocks) + " pages");
   }
-  for (std::size_t i = first; i < end; ++i) {
-    const std::string label = "layer " + std::to_string(i);
-    LS_ASSIGN(result.layers[i].k_pool, device.allocate(*pool, label + " K pool"));
-    LS_ASSIGN(result.layers[i].v_pool, device.allocate(*pool, label + " V pool"));
-  }
+  const std::string label = "layer " + std::to_string(layer);
+  LS_ASSIGN(result.layers[layer].k_pool, device.allocate(*bytes, label + " K pool"));
+  LS_ASSIGN(result.layers[layer].v_pool, device.allocate(*bytes, label + " V pool"));
   return base::Ok{};
 }
 
@@ -200,8 +190,16 @@ base::Status upload_shared(Uploader& uploader, DeviceModel& result) {
 
 }  // namespace
 
+std::uint64_t page_bytes(const kernels::KvLayout& kv) {
+  const auto bytes = model::storage_bytes(
+      kv.cell_format, std::uint64_t{kv.page_size} * kv.kv_head_count * kv.head_size);
+  LS_CHECK(bytes.has_value());
+  return *bytes;
+}
+
 base::Result<std::unique_ptr<DeviceModel>> upload(const model::Model& model, device::Device& device,
-                                                  const trace::EngineSettings& settings) {
+                                                  const trace::EngineSettings& settings,
+                                                  std::uint32_t positions) {
   std::unique_ptr<DeviceModel> result = empty_model(model, settings);
   Uploader uploader(model, device);
   LS_TRY(upload_shared(uploader, *result));
@@ -209,12 +207,15 @@ base::Result<std::unique_ptr<DeviceModel>> upload(const model::Model& model, dev
     LS_ASSIGN(LayerWeights layer, upload_layer(uploader, model.config, i));
     result->layers.push_back(std::move(layer));
   }
-  const std::uint64_t cells = std::uint64_t{settings.num_blocks} * settings.block_size;
-  const auto positions =
-      static_cast<std::uint32_t>(std::min<std::uint64_t>(model.config.context_length, cells));
-  LS_TRY(upload_rope(uploader, *result, positions));
-  LS_TRY(allocate_pools(*result, device, settings, 0, result->layers.size()));
+  LS_TRY(upload_rope(uploader, *result, std::min(model.config.context_length, positions)));
   return result;
+}
+
+base::Status add_pools(DeviceModel& model, device::Device& device, std::uint32_t num_blocks) {
+  for (std::size_t i = 0; i < model.layers.size(); ++i) {
+    LS_TRY(add_layer_pools(model, device, num_blocks, i));
+  }
+  return base::Ok{};
 }
 
 base::Result<std::unique_ptr<DeviceModel>> upload_layer_alone(const model::Model& model,
@@ -234,7 +235,7 @@ base::Result<std::unique_ptr<DeviceModel>> upload_layer_alone(const model::Model
   LS_ASSIGN(device::Buffer buffer, uploader.bytes(std::as_bytes(std::span(table)), "rope table"));
   own.cos_sin = buffer.address();
   result->rope_tables.push_back(std::move(buffer));
-  LS_TRY(allocate_pools(*result, device, settings, layer, layer + 1));
+  LS_TRY(add_layer_pools(*result, device, settings.num_blocks, layer));
   return result;
 }
 

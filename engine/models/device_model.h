@@ -28,6 +28,9 @@ struct LayerWeights {
   device::Buffer k_pool, v_pool;
 };
 
+// Of a page in one layer's pool of K, or of V.
+std::uint64_t page_bytes(const kernels::KvLayout& kv);
+
 struct DeviceModel {
   model::ModelConfig config;
   kernels::KvLayout kv;
@@ -43,11 +46,15 @@ struct DeviceModel {
   bool tensor_cores() const { return operand_format != model::DType::F32; }
 };
 
-// Uploads everything. A block type that no kernel decodes, or a pool that doesn't fit into the
-// device's free memory, is an Error. Every repacked matrix is unpacked again and compared with the
-// file's bytes.
+// Uploads the weights, and RoPE tables for the positions below `positions` that the model has. A
+// block type that no kernel decodes is an Error. Every repacked matrix is unpacked again and
+// compared with the file's bytes.
 base::Result<std::unique_ptr<DeviceModel>> upload(const model::Model& model, device::Device& device,
-                                                  const trace::EngineSettings& settings);
+                                                  const trace::EngineSettings& settings,
+                                                  std::uint32_t positions);
+
+// Makes the pools of all layers, K and V each a buffer of so many pages.
+base::Status add_pools(DeviceModel& model, device::Device& device, std::uint32_t num_blocks);
 
 // What one operation of `layer` needs: of the weights those that `model` has (others stay empty),
 // of pools and RoPE tables the layer's own, for `positions` positions.

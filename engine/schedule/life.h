@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "engine/cache/block_key.h"
@@ -34,6 +35,7 @@ struct Flight {
   std::uint32_t epoch = 0;  // Life::epoch when planned
   bool delivered = false;   // its completion has come; `output` waits for earlier launches
   SequenceOutput output;
+  std::string error;  // of the launch: LaunchOutput::error
 };
 
 enum class LifePhase : std::uint8_t { Waiting, Running, Ended };

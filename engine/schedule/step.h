@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "engine/cache/kv_cache.h"
@@ -51,6 +52,9 @@ struct SequenceOutput {
 struct LaunchOutput {
   trace::LaunchIndex launch;
   std::vector<SequenceOutput> sequences;  // a planned sequence each
+  // Why the launch failed while it ran (the device's memory did not hold it), in words; empty: it
+  // ran. If it failed nothing that it wrote counts.
+  std::string error;
 };
 
 // Asked before each call that a fault may fail; `who` are the requests in that call.

@@ -45,6 +45,10 @@ Option Command::option(const std::string& name, std::int64_t& value,
   return Option(command_->add_option(name, value, help));
 }
 
+Option Command::option(const std::string& name, double& value, const std::string& help) const {
+  return Option(command_->add_option(name, value, help));
+}
+
 void Command::flag(const std::string& name, bool& value, const std::string& help) const {
   command_->add_flag(name, value, help);
 }

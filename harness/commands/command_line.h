@@ -42,6 +42,7 @@ class Command {
   Option option(const std::string& name, std::uint32_t& value, const std::string& help) const;
   Option option(const std::string& name, std::uint64_t& value, const std::string& help) const;
   Option option(const std::string& name, std::int64_t& value, const std::string& help) const;
+  Option option(const std::string& name, double& value, const std::string& help) const;
   void flag(const std::string& name, bool& value, const std::string& help) const;
 
   // Whether the option was given; in the body only.

@@ -114,8 +114,6 @@ base::Status run_engine_side(const LogitsArguments& arguments, const model::Mode
   scenario.engine.operand_format = arguments.operands == "bf16"  ? model::DType::BF16
                                    : arguments.operands == "f32" ? model::DType::F32
                                                                  : model::DType::F16;
-  scenario.engine.num_blocks = static_cast<std::uint32_t>(
-      (tokens.size() + arguments.greedy) / scenario.engine.block_size + 2);
   scenario.engine.max_num_batched_tokens = static_cast<std::uint32_t>(prefill);
   trace::RequestSpec request;
   request.key = "1";
@@ -127,6 +125,7 @@ base::Status run_engine_side(const LogitsArguments& arguments, const model::Mode
 
   std::vector<trace::TokenId> emitted;
   std::string refused;
+  bool ran_out = false;
   std::map<std::string, std::uint64_t> widths;
   const auto on_event = [&](trace::Event event) {
     if (const auto* sampled = std::get_if<trace::TokenSampled>(&event)) {
@@ -134,6 +133,8 @@ base::Status run_engine_side(const LogitsArguments& arguments, const model::Mode
     } else if (const auto* refusal = std::get_if<trace::RequestRefused>(&event)) {
       refused = refusal->reason;
     }
+    const auto* finished = std::get_if<trace::RequestFinished>(&event);
+    ran_out |= finished != nullptr && finished->reason == "error";
     const auto* done = std::get_if<trace::OpCompleted>(&event);
     if (!done) return;
     for (const trace::TapTensor& tap : done->call.writes) {
@@ -158,6 +159,8 @@ base::Status run_engine_side(const LogitsArguments& arguments, const model::Mode
   SubjectOptions options;
   LS_TRY(run_engine(model, scenario, options, on_event));
   if (!refused.empty()) return base::input_error("--tokens", "the engine refuses: " + refused);
+  if (ran_out)
+    return base::environment_error(scenario.device, "a step did not fit into its memory");
   for (const auto& [name, values] : output.floats) {
     const std::uint64_t width = widths[name];
     std::span<const float> view(values);

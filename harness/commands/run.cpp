@@ -62,6 +62,9 @@ std::string repeat_command(const RunArguments& arguments, const std::vector<std:
   if (arguments.engine.num_blocks != usual.num_blocks) {
     text += fmt::format(" --num-blocks {}", arguments.engine.num_blocks);
   }
+  if (arguments.engine.gpu_memory_utilization != usual.gpu_memory_utilization) {
+    text += fmt::format(" --gpu-memory-utilization {}", arguments.engine.gpu_memory_utilization);
+  }
   if (arguments.engine.max_num_seqs != usual.max_num_seqs) {
     text += fmt::format(" --max-num-seqs {}", arguments.engine.max_num_seqs);
   }
@@ -121,6 +124,10 @@ base::Status write_report(const RunArguments& arguments, const RunReport& report
 base::Result<int> execute(RunArguments& arguments) {
   if (!arguments.scenario.empty()) {
     return run_scenario_command(arguments.scenario, arguments.common, arguments.report_wanted);
+  }
+  const double utilization = arguments.engine.gpu_memory_utilization;
+  if (!(utilization > 0 && utilization <= 1)) {
+    return base::input_error("--gpu-memory-utilization", "must be above 0 and at most 1");
   }
   const auto start = std::chrono::steady_clock::now();
   const Progress progress(!arguments.common.quiet && !arguments.common.json);
@@ -202,8 +209,14 @@ void add_run(CommandLine& program) {
   command.option("--block-size", a.engine.block_size, "tokens in a KV page")
       .in_range(1, 4096)
       .shows_default();
-  command.option("--num-blocks", a.engine.num_blocks, "pages of the KV pool")
-      .in_range(1, 1 << 24)
+  command
+      .option("--num-blocks", a.engine.num_blocks,
+              "pages of the KV pool; 0: what the requests can use, if the device's memory gives it")
+      .in_range(0, 1 << 24)
+      .shows_default();
+  command
+      .option("--gpu-memory-utilization", a.engine.gpu_memory_utilization,
+              "without --num-blocks: the part of the device's memory that may be used")
       .shows_default();
   command.option("--max-num-seqs", a.engine.max_num_seqs, "requests that run at a time")
       .in_range(1, 4096)

@@ -35,7 +35,9 @@ struct RunReport {
 
   // Finding, else pass if anything was checked, else not applicable.
   oracles::VerdictKind verdict() const;
-  int exit_status() const;  // 0, 1 or 4 (nothing was checked)
+  // Requests that ended with `error`: the device's memory did not hold a step of theirs.
+  std::size_t requests_cut() const;
+  int exit_status() const;  // 0, 1 or 4 (nothing was checked, or a request was cut)
 };
 
 struct TextStyle {

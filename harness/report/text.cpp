@@ -100,6 +100,8 @@ void write_outputs(Writer& out, const RunReport& report, const DeviceReport& dev
                            ? quote(report.model->tokenizer->decode(output.tokens), room)
                            : token_list(output.tokens, room);
     if (output.finish_reason.starts_with("refused")) text = output.finish_reason;
+    if (output.finish_reason == "error")
+      text = "error: a step did not fit into the device's memory";
     out.line(" {:>2}  {:<{}}   {}", report.scenario.requests[i].key, prompts[i], width, text);
   }
   out.line("");
@@ -210,6 +212,11 @@ void write_last_line(Writer& out, const RunReport& report) {
       fmt::format("{:.0f} s   repeat: {}", report.seconds, out.bold(report.repeat));
   switch (report.verdict()) {
     case VerdictKind::Pass:
+      if (const std::size_t cut = report.requests_cut(); cut > 0) {
+        out.line("OUT OF MEMORY  {} request{} ended with an error, {} laws pass   {}", cut,
+                 cut == 1 ? "" : "s", counts.pass, tail);
+        break;
+      }
       out.line("{}  {} laws, {} not applicable   {}", out.paint("PASS", "32"), counts.pass,
                counts.not_applicable, tail);
       break;
@@ -236,10 +243,20 @@ VerdictKind RunReport::verdict() const {
   return checked ? VerdictKind::Pass : VerdictKind::NotApplicable;
 }
 
+std::size_t RunReport::requests_cut() const {
+  std::size_t cut = 0;
+  for (const DeviceReport& device : devices) {
+    for (const RequestOutput& output : device.outcome.outputs) {
+      cut += output.finish_reason == "error" ? 1 : 0;
+    }
+  }
+  return cut;
+}
+
 int RunReport::exit_status() const {
   switch (verdict()) {
     case VerdictKind::Pass:
-      return 0;
+      return requests_cut() == 0 ? 0 : 4;
     case VerdictKind::Finding:
       return 1;
     case VerdictKind::NotApplicable:

@@ -36,8 +36,8 @@ bool report_diagnostics(device::Device& device, const EventSink& sink) {
 // What the engine's own events say, in the words of the numeric laws.
 class Translator {
  public:
-  Translator(const trace::Scenario& scenario, const EventSink& sink)
-      : scenario_(scenario), sink_(sink) {}
+  Translator(std::uint32_t block_size, const EventSink& sink)
+      : block_size_(block_size), sink_(sink) {}
 
   void on_event(trace::Event event) {
     if (const auto* done = std::get_if<trace::OpCompleted>(&event)) {
@@ -72,11 +72,11 @@ class Translator {
     sink_(trace::PagesReturned{released.request, released.blocks});
   }
   void on(const trace::PoolCounted& counted) {
-    sink_(trace::PoolBalance{scenario_.engine.num_blocks, counted.free + counted.evictable,
+    sink_(trace::PoolBalance{num_blocks_, counted.free + counted.evictable,
                              counted.used + counted.reserved});
   }
   void on(const trace::LaunchRan& ran) {
-    const std::uint32_t size = scenario_.engine.block_size;
+    const std::uint32_t size = block_size_;
     for (const trace::RanRows& rows : ran.rows) {
       for (std::uint32_t i = 0; i < rows.tokens.size(); ++i) {
         const auto slot = static_cast<std::uint32_t>(rows.slots[0][i]);
@@ -104,9 +104,10 @@ class Translator {
 
  public:
   std::function<std::string(trace::RequestId)> refusal_;  // why a request was refused
+  std::uint32_t num_blocks_ = 0;                          // of the pool
 
  private:
-  const trace::Scenario& scenario_;
+  std::uint32_t block_size_;
   const EventSink& sink_;
   std::map<trace::RequestId, std::vector<trace::TokenId>> began_;  // not yet admitted
   std::map<trace::RequestId, trace::Position> next_position_;
@@ -118,7 +119,6 @@ trace::EngineSettings engine_settings(const model::Model& model, const trace::Sc
   trace::EngineSettings settings = scenario.engine;
   settings.groups = {trace::GroupSpec{}};
   settings.groups[0].block_size = settings.block_size;
-  settings.pools = {trace::PoolSpec{"full", settings.num_blocks}};
   settings.enable_prefix_caching = false;
   settings.max_model_len =
       static_cast<std::uint32_t>(std::min<std::uint64_t>(model.config.context_length, 1u << 30));
@@ -127,13 +127,17 @@ trace::EngineSettings engine_settings(const model::Model& model, const trace::Sc
 
 base::Status drive(const model::Model& model, const trace::Scenario& scenario, bool taps,
                    device::Device& device, const EventSink& sink) {
-  Translator translator(scenario, sink);
+  Translator translator(scenario.engine.block_size, sink);
   const EventSink translated = [&translator](trace::Event event) {
     translator.on_event(std::move(event));
   };
-  const trace::EngineSettings settings = engine_settings(model, scenario);
+  trace::EngineSettings settings = engine_settings(model, scenario);
   LS_ASSIGN(const std::unique_ptr<engine::DeviceExecutor> executor,
-            engine::DeviceExecutor::create(model, device, settings, translated, taps));
+            engine::DeviceExecutor::create(
+                model, device, settings,
+                engine::limits_of(scenario.requests, settings.max_model_len), translated, taps));
+  translator.num_blocks_ = settings.num_blocks = executor->num_blocks();
+  settings.pools = {trace::PoolSpec{"full", settings.num_blocks}};
   engine::ServingEngine engine(settings, {}, model.config.vocab_size, *executor, {}, translated);
   translator.refusal_ = [&engine](trace::RequestId id) { return engine.life(id).error_code; };
   for (std::size_t i = 0; i < scenario.requests.size(); ++i) {

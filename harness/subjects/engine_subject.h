@@ -22,7 +22,8 @@ struct SubjectOptions {
 
 // Runs until every request has ended, or up to and including the first step that the device has
 // something to say about. A failed check of the engine's own is an event; an Error is about the
-// environment (no such device, no memory).
+// environment (no such device, no memory for weights, KV pool and the largest step). Memory that
+// runs out later ends the requests of that step, with reason `error`.
 base::Status run_engine(const model::Model& model, const trace::Scenario& scenario,
                         const SubjectOptions& options, const EventSink& sink);
 

@@ -6,12 +6,16 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/checked.h"
 
 namespace lockstep::device::vgpu::exec {
 
 namespace {
 constexpr std::uint64_t kAlignment = 256;
 constexpr std::uint64_t kGap = 256;
+static_assert(GlobalMemory::kOverheadBytes == kAlignment + kGap);
+// Addresses for each byte of memory.
+constexpr std::uint64_t kAddressesPerByte = 4;
 // Released memory of at least this size goes back to the host at once.
 constexpr std::uint64_t kReturnBytes = 1 << 20;
 
@@ -23,7 +27,8 @@ std::uint64_t footprint(std::uint64_t size_bytes) {
 base::Result<GlobalMemory> GlobalMemory::reserve(std::uint64_t size_bytes) {
   GlobalMemory memory;
   memory.size_bytes_ = size_bytes / kAlignment * kAlignment;
-  memory.mapped_bytes_ = memory.size_bytes_ + 2 * kPaddingBytes;
+  memory.address_bytes_ = kAddressesPerByte * memory.size_bytes_ + kGap;
+  memory.mapped_bytes_ = memory.address_bytes_ + 2 * kPaddingBytes;
   void* mapping = mmap(nullptr, memory.mapped_bytes_, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (mapping == MAP_FAILED) {
@@ -45,6 +50,7 @@ void GlobalMemory::swap(GlobalMemory& other) noexcept {
   std::swap(mapping_, other.mapping_);
   std::swap(data_, other.data_);
   std::swap(size_bytes_, other.size_bytes_);
+  std::swap(address_bytes_, other.address_bytes_);
   std::swap(mapped_bytes_, other.mapped_bytes_);
   std::swap(free_bytes_, other.free_bytes_);
   std::swap(allocations_, other.allocations_);
@@ -54,12 +60,13 @@ void GlobalMemory::swap(GlobalMemory& other) noexcept {
 std::uint64_t GlobalMemory::allocate(std::uint64_t size_bytes, std::string label) {
   if (size_bytes > size_bytes_) return 0;
   const std::uint64_t needed = footprint(std::max<std::uint64_t>(size_bytes, 1));
+  if (needed > free_bytes_) return 0;
   std::uint64_t place = kGlobalBase + kGap;
   for (const auto& [address, allocation] : allocations_) {
     if (address - place >= needed) break;
     place = address + footprint(std::max<std::uint64_t>(allocation.size_bytes, 1));
   }
-  if (place - kGlobalBase > size_bytes_ || needed > size_bytes_ - (place - kGlobalBase)) return 0;
+  if (!base::range_fits(place - kGlobalBase, needed, address_bytes_)) return 0;
   table_.add(place, size_bytes, label);
   allocations_.emplace(place, Allocation{size_bytes, std::move(label)});
   free_bytes_ -= needed;

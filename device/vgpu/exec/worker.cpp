@@ -113,7 +113,7 @@ void Worker::prepare_arena(const LaunchContext& context, WarpArena& arena) {
 
 void Worker::prepare_warp(const LaunchContext& context, Warp& warp) {
   warp.global_bias = context.memory.bias();
-  warp.global_size = context.memory.size_bytes();
+  warp.global_size = context.memory.address_bytes();
   warp.shared = shared_;
   warp.shared_size = shared_bytes_;
   warp.local = local_ + local_stride_ * kLanes * warp.index;
@@ -144,7 +144,7 @@ void Worker::prepare(const LaunchContext& context) {
   intervals_.assign(program.interval_slots,
                     context.options.memcheck
                         ? Interval{}
-                        : Interval{kGlobalBase, kGlobalBase + context.memory.size_bytes()});
+                        : Interval{kGlobalBase, kGlobalBase + context.memory.address_bytes()});
   if (checks_of_ != context.checks) {
     checks_ =
         context.checks == nullptr ? nullptr : std::make_unique<check::BlockChecks>(context.checks);
