@@ -28,13 +28,8 @@ struct Case {
   }
 };
 
-Case small_case(model::Arch arch, std::uint64_t seed) {
+Case made_case(const model::TinyOptions& tiny) {
   Case made;
-  model::TinyOptions tiny;
-  tiny.arch = arch;
-  tiny.seed = seed;
-  tiny.layer_count = 2;
-  tiny.vocab_size = 32;
   made.model = model::make_tiny(tiny);
   made.settings.block_size = 4;
   made.settings.groups[0].block_size = 4;
@@ -42,6 +37,16 @@ Case small_case(model::Arch arch, std::uint64_t seed) {
   made.settings.gpu_memory_utilization = 1;
   return made;
 }
+
+model::TinyOptions two_layers(model::Arch arch, std::uint64_t seed) {
+  model::TinyOptions tiny;
+  tiny.arch = arch;
+  tiny.seed = seed;
+  tiny.layer_count = 2;
+  tiny.vocab_size = 32;
+  return tiny;
+}
+Case small_case(model::Arch arch, std::uint64_t seed) { return made_case(two_layers(arch, seed)); }
 
 std::unique_ptr<device::Device> open(std::uint64_t memory_bytes) {
   device::DeviceOptions options;
@@ -152,23 +157,57 @@ Case drawn_case(std::uint64_t seed) {
   return drawn;
 }
 
+// All requests end as they should where nothing is free but what the largest step takes; gives the
+// preemptions.
+std::uint32_t run_in_what_just_fits(const Case& of, const std::string& what) {
+  const Bytes bytes = bytes_of(of);
+  const auto device = open(bytes.all + 4096);
+  Serving run(of, *device);
+  const device::Buffer others = take_all_but(*device, bytes.step);
+  run.finish();
+  for (std::uint32_t i = 0; i < of.requests.size(); ++i) {
+    EXPECT_EQ(run.life(i).finish_reason, "length")
+        << what << ", request " << i << ": " << run.life(i).error_message;
+  }
+  EXPECT_TRUE(run.all_blocks_free()) << what;
+  return run.preemptions();
+}
+
 TEST(DeviceMemory, WhatJustFitsIsEnoughForEveryStep) {
   std::uint32_t preemptions = 0;
   for (std::uint64_t seed = 1; seed <= 24; ++seed) {
-    const Case drawn = drawn_case(seed);
-    const Bytes bytes = bytes_of(drawn);
-    const auto device = open(bytes.all + 4096);
-    Serving run(drawn, *device);
-    const device::Buffer others = take_all_but(*device, bytes.step);
-    run.finish();
-    for (std::uint32_t i = 0; i < drawn.requests.size(); ++i) {
-      EXPECT_EQ(run.life(i).finish_reason, "length")
-          << "seed " << seed << ", request " << i << ": " << run.life(i).error_message;
-    }
-    EXPECT_TRUE(run.all_blocks_free()) << seed;
-    preemptions += run.preemptions();
+    preemptions += run_in_what_just_fits(drawn_case(seed), "seed " + std::to_string(seed));
   }
   EXPECT_GT(preemptions, 0u);
+}
+
+// One part of a step is far larger than the rest, each in its turn.
+TEST(DeviceMemory, TheLargestStepCountsLogitsOfEveryRequest) {
+  model::TinyOptions tiny = two_layers(model::Arch::Llama, 8);
+  tiny.vocab_size = 4096;
+  tiny.hidden_size = tiny.ffn_size = 32;
+  Case logits = made_case(tiny);
+  for (int i = 0; i < 4; ++i) logits.add(2, 2);
+  run_in_what_just_fits(logits, "logits");
+}
+
+TEST(DeviceMemory, TheLargestStepCountsOutputRowsThatAreComputedAgain) {
+  Case again = small_case(model::Arch::Llama, 9);
+  for (int i = 0; i < 3; ++i) again.add(1, 32);
+  again.settings.num_blocks = 9;  // 8 of them for one request to its end
+  EXPECT_GT(run_in_what_just_fits(again, "output rows"), 0u);
+}
+
+TEST(DeviceMemory, TheLargestStepCountsTheLongestContext) {
+  model::TinyOptions tiny = two_layers(model::Arch::Llama, 10);
+  tiny.hidden_size = tiny.ffn_size = 32;
+  tiny.head_count = 8;
+  tiny.head_size = 64;
+  Case context = made_case(tiny);
+  context.add(600, 2);
+  context.settings.chunked_prefill_size = 32;
+  context.settings.operand_format = model::DType::F32;  // a workspace for each 256 keys
+  run_in_what_just_fits(context, "context");
 }
 
 TEST(DeviceMemory, OneBlockLessThanTheLeastIsRefusedBeforeAnythingRuns) {
