@@ -57,7 +57,7 @@ TEST(BlockKey, BothHalvesDependOnEverything) {
 
 TEST(BlockKey, DependsOnTheWholeKeyOfTheBlockBefore) {
   BlockKeyChain chain;
-  const std::vector<TokenId> tokens = {1, 2, 3};
+  const std::vector<trace::TokenId> tokens = {1, 2, 3};
   const BlockKey before{{1, 2}, {3, 4}};
   const BlockKey plain = chain.next(before, tokens);
   for (std::uint64_t base::Hash128::*word : {&base::Hash128::high, &base::Hash128::low}) {
