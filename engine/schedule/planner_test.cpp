@@ -290,7 +290,9 @@ bool forced(World& world, const std::vector<std::pair<RequestId, std::uint32_t>>
   Step step;
   std::string reason;
   const bool planned = plan_forced(context, rows, step, reason);
-  if (!wanted_reason.empty()) EXPECT_EQ(reason, wanted_reason);
+  if (!wanted_reason.empty()) {
+    EXPECT_EQ(reason, wanted_reason);
+  }
   return planned;
 }
 
