@@ -125,6 +125,10 @@ Growth KvCache::reserve(trace::RequestId request, std::uint32_t first, std::uint
                         trace::LaunchIndex launch, const AllocationFault& fault, CacheOps& ops) {
   LS_CHECK(first < end);
   Entry& grown = entry(request);
+  for (std::uint32_t g = 0; g < group_count(); ++g) {
+    // fork(), release() and undo_look_up() have gone back where the rows go back.
+    LS_CHECK(grown.groups[g].published <= first / groups_[g].block_size);
+  }
   plan_.steps.clear();
   plan_.key_drops.clear();
   std::fill(plan_.needed.begin(), plan_.needed.end(), 0);
@@ -138,10 +142,6 @@ Growth KvCache::reserve(trace::RequestId request, std::uint32_t first, std::uint
     if (sink_) plan_events(request, grown, launch);
     make_room(grown, ops);
     apply(grown, ops);
-  }
-  for (std::uint32_t g = 0; g < group_count(); ++g) {
-    std::uint32_t& published = grown.groups[g].published;
-    published = std::min(published, first / groups_[g].block_size);
   }
   settle();
   for (trace::Event& event : plan_.events) send(std::move(event));
