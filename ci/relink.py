@@ -68,7 +68,7 @@ class Build:
         return found, embed
 
     def files_of_objects(self):
-        """Object -> the files that it was compiled from."""
+        """Object or precompiled header -> the files that it was compiled from."""
         found, current = {}, None
         for line in self.ninja("deps"):
             if line.startswith(" "):
@@ -163,13 +163,21 @@ def relink(build, changed, program):
     files = [file.relative_to(changed) for file in changed.rglob("*") if file.is_file()]
     replaced_files = {f"{build.root}/{file}" for file in files}
     made_of = build.files_of_objects()
+
+    def is_changed(output, words):
+        files = set(made_of.get(output, ()))
+        if "-include" in words:  # what is precompiled is no longer among the object's own
+            header = os.path.relpath(words[words.index("-include") + 1], build.folder)
+            files |= made_of.get(header + ".gch", set())
+        return bool(replaced_files & files)
+
     with tempfile.TemporaryDirectory(prefix="relink-") as name:
         work = pathlib.Path(name)
         embedded = new_ptx(build, changed, replaced_files, work)
         jobs, objects = [], []
         for output, words in build.objects_of("lockstep").items():
             is_embedded = output.endswith("ptx/embedded_ptx.cpp.o")
-            if not (embedded if is_embedded else replaced_files & made_of.get(output, set())):
+            if not (embedded if is_embedded else is_changed(output, words)):
                 continue
             objects.append(work / f"{len(objects)}.o")
             words = with_output(build.with_changes(words, changed), objects[-1])
