@@ -78,13 +78,22 @@ void step(StreamMachine& machine, const std::vector<StreamMachine::Work>& work) 
   machine.complete();
 }
 
+Two begin_two(StreamMachine& machine, std::uint32_t max_tokens) {
+  const RequestId a = machine.begin("A", prompt(6, 1), max_tokens);
+  return {a, machine.begin("B", prompt(5, 50), max_tokens)};
+}
+
+Two prefill_two(StreamMachine& machine, std::uint32_t max_tokens) {
+  const Two two = begin_two(machine, max_tokens);
+  machine.admit(two.a);
+  machine.admit(two.b);
+  step(machine, {{two.a, 6, {}}, {two.b, 5, {}}});
+  return two;
+}
+
 Events two_requests(const trace::Scenario& made) {
   StreamMachine machine(made);
-  const RequestId a = machine.begin("A", prompt(6, 1), 4);
-  const RequestId b = machine.begin("B", prompt(5, 50), 4);
-  machine.admit(a);
-  machine.admit(b);
-  step(machine, {{a, 6, {}}, {b, 5, {}}});
+  const auto [a, b] = prefill_two(machine);
   for (int i = 0; i < 3; ++i) step(machine, {{a, 1, {}}, {b, 1, {}}});
   machine.finish();
   return machine.events;

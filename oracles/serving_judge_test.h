@@ -41,6 +41,12 @@ std::size_t place(const Events& events, std::size_t n) {
 std::vector<trace::TokenId> prompt(std::uint32_t length, std::uint32_t seed = 1);
 void step(StreamMachine& machine, const std::vector<StreamMachine::Work>& work);
 
+// A and B of two_requests(): begun; and their prompts computed in one step.
+struct Two {
+  RequestId a, b;
+};
+Two begin_two(StreamMachine& machine, std::uint32_t max_tokens = 4);
+Two prefill_two(StreamMachine& machine, std::uint32_t max_tokens = 4);
 // Two requests side by side: prompts of 6 and 5 in blocks of 4, then three tokens each.
 Events two_requests(const trace::Scenario& made);
 using Edit = std::function<void(Events&)>;

@@ -133,8 +133,7 @@ TEST(StepsLaw, NobodyIsAdmittedPastARefusedOne) {
   const trace::Scenario made = planned();
   const auto with = [&](std::uint32_t refused, std::uint32_t admitted, bool end_of_step) {
     StreamMachine machine(made);
-    machine.begin("A", prompt(6, 1), 4);
-    machine.begin("B", prompt(5, 50), 4);
+    begin_two(machine);
     machine.events.push_back(trace::AllocationRefused{{refused}, {1, 2}, {1, 2}});
     if (end_of_step) machine.events.push_back(trace::PoolCounted{0, 16, 0, 0, 0});
     machine.events.push_back(trace::LaunchMade{{0}, 0, 5, {{admitted}}});
@@ -149,11 +148,7 @@ TEST(StepsLaw, TheLastOfTheQueueIsPreempted) {
   trace::Scenario made = planned();
   const auto preempting = [&](std::uint32_t victim, bool admits) {
     StreamMachine machine(made);
-    const RequestId a = machine.begin("A", prompt(6, 1), 4);
-    const RequestId b = machine.begin("B", prompt(5, 50), 4);
-    machine.admit(a);
-    machine.admit(b);
-    step(machine, {{a, 6, {}}, {b, 5, {}}});
+    prefill_two(machine);
     const RequestId c = machine.begin("C", prompt(5, 90), 4);
     machine.preempt({victim});
     if (admits) machine.events.push_back(trace::LaunchMade{{1}, machine.tick, 5, {c}});
@@ -173,11 +168,7 @@ TEST(StepsLaw, DraftsAreTheDraftersAndAllOfThem) {
   Events fed;
   const auto with = [&](std::size_t draft_count) {
     StreamMachine machine(made);
-    const RequestId a = machine.begin("A", prompt(6, 1), 9);
-    const RequestId b = machine.begin("B", prompt(5, 50), 9);
-    machine.admit(a);
-    machine.admit(b);
-    step(machine, {{a, 6, {}}, {b, 5, {}}});
+    const auto [a, b] = prefill_two(machine, 9);
     step(machine, {{a, 1, {}}, {b, 1, std::vector<bool>(draft_count, true)}});
     fed = machine.events;
     return found(made, machine.events);

@@ -21,6 +21,9 @@ enum class Op : std::uint8_t {
 };
 inline constexpr std::size_t kOpCount = 10;
 std::string_view name(Op op);  // "rms_norm"
+inline bool is_attention(Op op) { return op == Op::AttentionPrefill || op == Op::AttentionDecode; }
+// Its rows are rows of heads, and it reads or writes KV cells.
+inline bool has_heads(Op op) { return is_attention(op) || op == Op::RopeKvWrite; }
 
 // Values of one layer in the order of computation; then the model-wide ones. A row of a tap belongs
 // to one token (RowId). resid_in of layer l is resid_out of layer l - 1, or embed.

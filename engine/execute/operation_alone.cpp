@@ -166,14 +166,11 @@ base::Status launch(const Forward& forward, const OpCall& call,
   LS_CHECK(false);
 }
 
-bool uses_cells(Op op) {
-  return op == Op::RopeKvWrite || op == Op::AttentionPrefill || op == Op::AttentionDecode;
-}
-
 // The parts of a batch that this operation looks at.
 base::Result<Batch> make_part(device::Device& device, const OpCall& call,
                               const std::vector<PlannedRows>& planned, std::uint32_t page_size) {
-  if (uses_cells(call.contract.op)) return make_batch(device, planned, call.prefill, page_size);
+  if (trace::has_heads(call.contract.op))
+    return make_batch(device, planned, call.prefill, page_size);
   Batch batch;
   batch.prefill = call.prefill;
   batch.rows = call.reads.front().rows;
@@ -197,7 +194,7 @@ base::Status run_alone(const model::Model& model, device::Device& device,
                        const trace::EngineSettings& settings, const OpCall& recorded,
                        const EventSink& sink) {
   LS_CHECK(!recorded.reads.empty() && !recorded.writes.empty());
-  const bool paged = uses_cells(recorded.contract.op);
+  const bool paged = trace::has_heads(recorded.contract.op);
   const std::vector<trace::RowId>& rows = recorded.writes.front().rows;
   trace::EngineSettings own = settings;
   own.num_blocks = 0;

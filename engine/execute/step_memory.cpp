@@ -10,13 +10,12 @@
 #include "engine/models/batch.h"
 #include "engine/models/forward.h"
 #include "kernels/kernel_set.h"
+#include "kernels/lib/formats.h"
 
 namespace lockstep::engine {
 namespace {
 
 constexpr std::uint32_t kMost = std::numeric_limits<std::int32_t>::max();
-
-std::uint32_t divide_up(std::uint32_t a, std::uint32_t b) { return (a + b - 1) / b; }
 
 std::uint32_t at_a_time(const trace::EngineSettings& settings, const RequestLimits& limits) {
   return std::max(1u, std::min(settings.max_num_seqs, limits.count));
@@ -45,7 +44,7 @@ std::vector<PlannedRows> plan(std::uint32_t rows, std::uint32_t segments, std::u
     planned[i].first_position = cells - count;
     planned[i].tokens.assign(count, 0);
     planned[i].samples = i < sampled;
-    planned[i].pages.assign(divide_up(cells, page_size), trace::PageId{0});
+    planned[i].pages.assign(kernels::divide_up(cells, page_size), trace::PageId{0});
   }
   return planned;
 }
@@ -84,8 +83,9 @@ RequestLimits limits_of(std::span<const trace::RequestSpec> requests, std::uint3
 }
 
 std::uint32_t blocks_needed(const trace::EngineSettings& settings, const RequestLimits& limits) {
-  const std::uint64_t blocks = std::uint64_t{at_a_time(settings, limits)} *
-                               std::max(1u, divide_up(limits.reserved_max, settings.block_size));
+  const std::uint64_t blocks =
+      std::uint64_t{at_a_time(settings, limits)} *
+      std::max(1u, kernels::divide_up(limits.reserved_max, settings.block_size));
   return static_cast<std::uint32_t>(
       std::min<std::uint64_t>(blocks, std::numeric_limits<std::uint32_t>::max()));
 }

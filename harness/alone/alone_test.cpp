@@ -4,18 +4,15 @@
 
 #include <algorithm>
 #include <cstring>
-#include <map>
-#include <memory>
 #include <nlohmann/json.hpp>
-#include <tuple>
 
 #include "harness/alone/keep.h"
 #include "harness/alone/parts.h"
 #include "harness/alone/probe.h"
 #include "harness/alone/shrink.h"
+#include "harness/alone/tiny_run_test.h"
 #include "harness/report/operation_file.h"
 #include "harness/report/report.h"
-#include "model/tiny.h"
 
 namespace lockstep::harness {
 namespace {
@@ -32,50 +29,19 @@ struct Case {
   std::uint32_t hidden_size = 0;
 };
 
-struct TinyRun {
-  model::Model model;
-  trace::Scenario scenario;
-  device::DeviceOptions options;
-  std::map<std::tuple<Op, bool, std::optional<WeightRole>>, trace::OpCall> calls;
-
-  RecordedOperation operation(Op op, bool prefill, std::optional<WeightRole> weight = {}) const {
-    return cut_out(calls.at({op, prefill, weight}), 0, model, scenario, options).value();
-  }
-};
-
 TinyRun run_tiny(const Case& of) {
-  TinyRun run;
-  model::TinyOptions tiny;
-  tiny.arch = of.arch;
-  tiny.seed = 7;
-  tiny.dtype = of.weights;
-  tiny.window = of.arch == model::Arch::Gemma3 ? 5 : 0;
-  tiny.vocab_size = 320;
+  model::TinyOptions tiny = tiny_options(of.arch, of.weights);
   tiny.layer_count = 2;
   tiny.hidden_size = of.hidden_size;
   if (of.hidden_size > 0) tiny.layer_count = 1, tiny.ffn_size = 256, tiny.vocab_size = 32;
   tiny.head_count = of.kv_heads * 2;
   tiny.kv_head_count = of.kv_heads;
-  run.model = model::make_tiny(tiny);
-  run.scenario.device = of.device;
-  run.scenario.engine.block_size = 3;
-  run.scenario.engine.operand_format = of.operands;
-  run.scenario.requests.resize(2);
-  run.scenario.requests[0].prompt = {1, 5, 9, 2, 7, 7, 3};
-  run.scenario.requests[1].prompt = {4, 2};
-  for (trace::RequestSpec& request : run.scenario.requests) request.max_tokens = 3;
-  const base::Status status =
-      run_engine(run.model, run.scenario, {true, run.options}, [&](const trace::Event& event) {
-        const auto* done = std::get_if<trace::OpCompleted>(&event);
-        if (done == nullptr) return;
-        const trace::OpCall& call = done->call;
-        const bool attends =
-            call.contract.op == Op::AttentionPrefill || call.contract.op == Op::AttentionDecode;
-        if (attends && run.model.config.layers[call.layer.value].window != tiny.window) return;
-        run.calls[{call.contract.op, call.prefill, call.weight}] = call;
-      });
-  EXPECT_TRUE(status.ok()) << status.error().message();
-  return run;
+  // Of attention the calls of layers that have the window.
+  return run_tiny_model(tiny, of.device, of.operands, device::ApproximationMode::Nominal,
+                        [&](const model::Model& model, const trace::OpCall& call) {
+                          return !trace::is_attention(call.contract.op) ||
+                                 model.config.layers[call.layer.value].window == tiny.window;
+                        });
 }
 
 // The engine runs what `change` makes of the operation; the results count as the operation's.
@@ -345,10 +311,10 @@ TEST(Shrink, KeepsTheFindingTheBitsAndLittleElse) {
   EXPECT_LT(shrunk.operation.size_bytes() * 4, whole.size_bytes());
   const OperationReplay replay = replay_on(shrunk.operation, run.scenario.device, runner).value();
   EXPECT_EQ(replay.same, replay.values);
-  EXPECT_NE(finding_of(replay, finding.key), nullptr);
+  EXPECT_NE(finding_of(replay.outcome, finding.key), nullptr);
   // What is left holds with the right kernel.
   const OperationReplay right = replay_on(shrunk.operation, run.scenario.device).value();
-  EXPECT_EQ(finding_of(right, finding.key), nullptr);
+  EXPECT_EQ(finding_of(right.outcome, finding.key), nullptr);
 }
 
 // A wrong scale needs two keys to show.

@@ -14,7 +14,6 @@ using trace::RowId;
 using trace::TapPoint;
 using trace::TapTensor;
 
-bool is_attention(Op op) { return op == Op::AttentionPrefill || op == Op::AttentionDecode; }
 bool holds_cells(const TapTensor& tap) {
   return tap.point == TapPoint::KCell || tap.point == TapPoint::VCell;
 }
@@ -73,7 +72,6 @@ void cut_table(RecordedOperation& operation) {
 
 }  // namespace
 
-bool has_heads(Op op) { return is_attention(op) || op == Op::RopeKvWrite; }
 bool has_outputs(Op op) {
   return op == Op::Gemm || op == Op::Gemv || op == Op::Gate || op == Op::ResidualAdd;
 }
@@ -93,7 +91,7 @@ RecordedOperation keep_rows(const RecordedOperation& operation,
   const auto is_kept = [&](std::size_t, RowId id) { return kept.contains(id); };
   for (TapTensor& tap : call.writes) filter_rows(tap, is_kept);
   for (TapTensor& tap : call.reads) {
-    if (is_attention(call.contract.op) && holds_cells(tap)) {
+    if (trace::is_attention(call.contract.op) && holds_cells(tap)) {
       filter_rows(tap, [&](std::size_t, RowId id) {
         const auto found = last.find(id.request);
         return found != last.end() && id.position <= found->second;
@@ -109,7 +107,7 @@ RecordedOperation keep_rows(const RecordedOperation& operation,
 RecordedOperation keep_heads(const RecordedOperation& operation, const Heads& heads) {
   RecordedOperation part = operation;
   model::ModelConfig& config = part.config;
-  LS_CHECK(has_heads(part.call.contract.op));
+  LS_CHECK(trace::has_heads(part.call.contract.op));
   const std::uint32_t group = config.head_count / config.kv_head_count, size = config.head_size;
   LS_CHECK(heads.first_kv + heads.kv_count <= config.kv_head_count &&
            heads.first_member + heads.members <= group);
@@ -164,7 +162,7 @@ RecordedOperation keep_outputs(const RecordedOperation& operation, std::uint32_t
 RecordedOperation drop_keys(const RecordedOperation& operation, trace::RequestId request,
                             trace::Position first, std::uint32_t count) {
   RecordedOperation part = operation;
-  LS_CHECK(is_attention(part.call.contract.op));
+  LS_CHECK(trace::is_attention(part.call.contract.op));
   const auto shift = [&](TapTensor& tap) {
     for (RowId& row : tap.rows) {
       if (row.request == request && row.position >= first) row.position -= count;

@@ -10,8 +10,7 @@
 
 namespace lockstep::harness {
 
-// Elements of `call`'s rows belong to heads, to outputs that stand alone, or to neither.
-bool has_heads(trace::Op op);
+// Its elements are outputs that stand alone: the others can be left out.
 bool has_outputs(trace::Op op);
 
 // Rows of the first result, ascending indices, at least one. Cells of attention go as far as the

@@ -7,7 +7,6 @@
 
 #include "base/check.h"
 #include "oracles/values.h"
-#include "reference/local.h"
 
 namespace lockstep::harness {
 namespace {
@@ -62,19 +61,13 @@ bool Probed::holds() const {
 
 base::Result<Probed> run_probe(const RecordedOperation& operation, const ProbeOn& on) {
   LS_TRY(check_operation(operation, "the probe"));
-  LS_ASSIGN(const trace::DeviceInfo info, device_info(on.device));
-  const model::Model part = part_of_model(operation);
-  device::DeviceOptions options;
-  options.approximation = operation.approximation;
   Probed probed;
   std::string reason = "the kernel did not run";
-  LS_TRY(on.runner(operation, on.device, options, [&](const trace::Event& event) {
+  LS_TRY(run_judged(operation, on.device, on.runner, [&](const trace::Event& event) {
     const auto* done = std::get_if<trace::OpCompleted>(&event);
     if (done == nullptr) return;
-    const trace::OpReference reference =
-        reference::LocalReference::judge_alone(part, info, operation.seed, done->call);
-    reason = reference.reason;
-    probed = {done->call, {}, reference.expected};
+    reason = done->reference.reason;
+    probed = {done->call, {}, done->reference.expected};
     for (const trace::TapTensor& tap : done->call.writes) {
       probed.got.push_back(oracles::values_of(tap));
     }

@@ -8,13 +8,11 @@
 #include <cmath>
 
 #include "harness/alone/probe.h"
-#include "oracles/values.h"
 
 namespace lockstep::harness {
 namespace {
 
 using trace::RowId;
-using trace::TapTensor;
 
 constexpr std::uint64_t kChannelsMax = 1024;
 

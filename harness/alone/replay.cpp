@@ -32,25 +32,34 @@ void compare_bits(const trace::OpCall& recorded, const trace::OpCall& now,
 
 }  // namespace
 
+base::Status run_judged(const RecordedOperation& operation, const std::string& device,
+                        const OperationRunner& runner, const EventSink& sink) {
+  LS_ASSIGN(const trace::DeviceInfo info, device_info(device));
+  const model::Model part = part_of_model(operation);
+  device::DeviceOptions options;
+  options.approximation = operation.approximation;
+  return runner(operation, device, options, [&](trace::Event event) {
+    if (auto* done = std::get_if<trace::OpCompleted>(&event)) {
+      done->reference =
+          reference::LocalReference::judge_alone(part, info, operation.seed, done->call);
+    }
+    sink(std::move(event));
+  });
+}
+
 base::Result<OperationReplay> replay_on(const RecordedOperation& operation,
                                         const std::string& device, const OperationRunner& runner) {
   OperationReplay replay;
   replay.device = device;
-  LS_ASSIGN(const trace::DeviceInfo info, device_info(device));
-  const model::Model part = part_of_model(operation);
   std::vector<std::unique_ptr<oracles::Oracle>> laws;
   laws.push_back(oracles::op_bounds());
   laws.push_back(oracles::mma_replay());
   laws.push_back(oracles::device_checks());
   laws.push_back(oracles::subject_checks());
-  device::DeviceOptions options;
-  options.approximation = operation.approximation;
-  LS_TRY(runner(operation, device, options, [&](trace::Event event) {
-    if (auto* done = std::get_if<trace::OpCompleted>(&event)) {
+  LS_TRY(run_judged(operation, device, runner, [&](const trace::Event& event) {
+    if (const auto* done = std::get_if<trace::OpCompleted>(&event)) {
       compare_bits(operation.call, done->call, replay);
       replay.call = done->call;
-      done->reference =
-          reference::LocalReference::judge_alone(part, info, operation.seed, done->call);
     } else if (const auto* counted = std::get_if<trace::DeviceCounted>(&event)) {
       replay.outcome.warp_instructions += counted->warp_instructions;
       replay.outcome.launches += counted->launches;
@@ -63,10 +72,10 @@ base::Result<OperationReplay> replay_on(const RecordedOperation& operation,
   return replay;
 }
 
-const oracles::Finding* finding_of(const OperationReplay& replay, const std::string& key) {
-  for (const oracles::Verdict& verdict : replay.outcome.verdicts) {
+const oracles::Finding* finding_of(const RunOutcome& outcome, const std::string& key) {
+  for (const oracles::Verdict& verdict : outcome.verdicts) {
     for (const oracles::Finding& finding : verdict.findings) {
-      if (finding.key == key) return &finding;
+      if (key.empty() || finding.key == key) return &finding;
     }
   }
   return nullptr;

@@ -17,6 +17,11 @@ using OperationRunner =
     std::function<base::Status(const RecordedOperation&, const std::string& device,
                                const device::DeviceOptions&, const EventSink&)>;
 
+// Runs the operation; each OpCompleted comes with the reference's answer for what it read. An
+// Error: no such device, or the operation is not computable there.
+base::Status run_judged(const RecordedOperation& operation, const std::string& device,
+                        const OperationRunner& runner, const EventSink& sink);
+
 // The operation on one device.
 struct OperationReplay {
   std::string device;
@@ -25,12 +30,12 @@ struct OperationReplay {
   trace::OpCall call;                  // as it ran now; no writes where it did not get that far
 };
 
-// An Error: no such device, or the operation is not computable there.
+// Errors as of run_judged().
 base::Result<OperationReplay> replay_on(const RecordedOperation& operation,
                                         const std::string& device,
                                         const OperationRunner& runner = run_operation);
 
-// The finding of this key; null: none.
-const oracles::Finding* finding_of(const OperationReplay& replay, const std::string& key);
+// The finding of this key (empty: the first); null: none.
+const oracles::Finding* finding_of(const RunOutcome& outcome, const std::string& key);
 
 }  // namespace lockstep::harness

@@ -35,7 +35,8 @@ class Shrinker {
     shrunk_.repeats = true;
     for (int i = 0; i < 2; ++i) {
       const auto again = replay_on(operation(), operation().device, runner_);
-      if (again && again->same == again->values && finding_of(*again, finding_.key)) continue;
+      if (again && again->same == again->values && finding_of(again->outcome, finding_.key))
+        continue;
       shrunk_.repeats = false;
       shrunk_.reason = "not the same bits each time";
       shrunk_.operation = whole;
@@ -57,7 +58,7 @@ class Shrinker {
       return false;
     }
     instructions_ += replay->outcome.warp_instructions;
-    const bool found = finding_of(*replay, finding_.key) != nullptr;
+    const bool found = finding_of(replay->outcome, finding_.key) != nullptr;
     if (whole) {
       shrunk_.values = replay->values;
       shrunk_.other_bits = replay->values - replay->same;
@@ -73,10 +74,6 @@ class Shrinker {
   }
 
   const std::vector<RowId>& rows() const { return operation().call.writes.front().rows; }
-  bool is_attention() const {
-    const Op op = operation().call.contract.op;
-    return op == Op::AttentionPrefill || op == Op::AttentionDecode;
-  }
 
   template <class Keep>
   bool keep_where(const Keep& keep) {
@@ -104,7 +101,7 @@ class Shrinker {
 
   // Of the heads that the wrong element can belong to, the fewest that show it.
   void fewer_heads() {
-    if (!has_heads(operation().call.contract.op)) return;
+    if (!trace::has_heads(operation().call.contract.op)) return;
     const model::ModelConfig& config = operation().config;
     const std::uint32_t group = config.head_count / config.kv_head_count;
     const auto head = static_cast<std::uint32_t>(finding_.where.index.value_or(0)) /
@@ -146,7 +143,7 @@ class Shrinker {
 
   // Of each request, keys before its first query: without each half, quarter, ...
   void fewer_keys() {
-    if (!is_attention()) return;
+    if (!trace::is_attention(operation().call.contract.op)) return;
     std::set<trace::RequestId> requests;
     for (const RowId& row : rows()) requests.insert(row.request);
     for (const trace::RequestId request : requests) {

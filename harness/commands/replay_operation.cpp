@@ -23,17 +23,6 @@ using oracles::Finding;
 using oracles::Verdict;
 using oracles::VerdictKind;
 
-// The one of `key`, else the first.
-const Finding* find_finding(const RunOutcome& outcome, const std::string& key) {
-  const Finding* first = nullptr;
-  for (const Verdict& verdict : outcome.verdicts) {
-    for (const Finding& finding : verdict.findings) {
-      if (finding.key == key) return &finding;
-      if (first == nullptr) first = &finding;
-    }
-  }
-  return first;
-}
 const Verdict* verdict_of(const RunOutcome& outcome, std::string_view law) {
   for (const Verdict& verdict : outcome.verdicts) {
     if (verdict.law == law) return &verdict;
@@ -48,7 +37,8 @@ class Text {
 
   std::string of(const OperationReplay& replay, const std::string& needle, double seconds) const {
     std::string text;
-    const Finding* found = find_finding(replay.outcome, trace_.finding_key);
+    const Finding* found = finding_of(replay.outcome, trace_.finding_key);
+    if (found == nullptr) found = finding_of(replay.outcome, "");
     if (!options_.quiet) {
       text += bold(fmt::format("{} alone on {}: {}; recorded with seed {}",
                                trace::name(operation_.call.contract.op), replay.device,

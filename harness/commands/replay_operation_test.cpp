@@ -4,12 +4,9 @@
 
 #include <gtest/gtest.h>
 
-#include <map>
-#include <tuple>
-
 #include "base/prng.h"
+#include "harness/alone/tiny_run_test.h"
 #include "harness/subjects/op_subject.h"
-#include "model/tiny.h"
 
 namespace lockstep::harness {
 namespace {
@@ -23,41 +20,9 @@ struct Case {
   DType weights, operands;
 };
 
-// One call of each kind that a run makes, the last one met.
-struct TinyRun {
-  model::Model model;
-  trace::Scenario scenario;
-  device::DeviceOptions options;
-  std::map<std::tuple<Op, bool, std::optional<model::WeightRole>>, trace::OpCall> calls;
-};
-
 TinyRun run_tiny(const Case& of) {
-  TinyRun run;
-  model::TinyOptions tiny;
-  tiny.arch = of.arch;
-  tiny.seed = 7;
-  tiny.dtype = of.weights;
-  tiny.window = of.arch == model::Arch::Gemma3 ? 5 : 0;
-  tiny.vocab_size = 320;
-  run.model = model::make_tiny(tiny);
-  run.scenario.device = of.device;
-  run.scenario.seed = 11;
-  run.scenario.engine.block_size = 3;
-  run.scenario.engine.operand_format = of.operands;
-  run.scenario.requests.resize(2);
-  run.scenario.requests[0].prompt = {1, 5, 9, 2, 7, 7, 3};
-  run.scenario.requests[1].prompt = {4, 2};
-  for (trace::RequestSpec& request : run.scenario.requests) request.max_tokens = 3;
-  run.options.approximation = device::ApproximationMode::Hashed;
-  const base::Status status =
-      run_engine(run.model, run.scenario, {true, run.options}, [&run](const trace::Event& event) {
-        if (const auto* done = std::get_if<trace::OpCompleted>(&event)) {
-          const trace::OpCall& call = done->call;
-          run.calls[{call.contract.op, call.prefill, call.weight}] = call;
-        }
-      });
-  EXPECT_TRUE(status.ok()) << status.error().message();
-  return run;
+  return run_tiny_model(tiny_options(of.arch, of.weights), of.device, of.operands,
+                        device::ApproximationMode::Hashed);
 }
 
 RecordedOperation through_a_file(const RecordedOperation& operation) {
@@ -103,8 +68,7 @@ TEST_P(OperationAlone, HasTheBitsOfItsRunAndHolds) {
 
 TEST(OperationFile, OtherRecordedBitsShow) {
   const TinyRun run = run_tiny({"vgpu:sm_90", model::Arch::Llama, DType::F16, DType::F16});
-  const trace::OpCall& call = run.calls.at({Op::ResidualAdd, false, {}});
-  RecordedOperation operation = cut_out(call, 0, run.model, run.scenario, run.options).value();
+  RecordedOperation operation = run.operation(Op::ResidualAdd, false);
   operation.call.writes.front().bytes.front() ^= std::byte{1};
   const OperationReplay replay = replay_on(through_a_file(operation), "vgpu:sm_90").value();
   EXPECT_EQ(replay.same + 1, replay.values);
@@ -139,8 +103,7 @@ TEST(OperationFile, WhatCannotRunIsRefused) {
   const TinyRun run = run_tiny({"vgpu:sm_90", model::Arch::Llama, DType::F16, DType::F16});
   const auto refused = [&](Op op, bool prefill, std::optional<model::WeightRole> weight,
                            const auto& change) {
-    const trace::OpCall& call = run.calls.at({op, prefill, weight});
-    RecordedOperation operation = cut_out(call, 0, run.model, run.scenario, run.options).value();
+    RecordedOperation operation = run.operation(op, prefill, weight);
     change(operation);
     const trace::Trace trace = trace_of(operation, {});
     const auto read = operation_of(trace, "test.lstrace");

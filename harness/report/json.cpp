@@ -81,9 +81,7 @@ void add_device(const DeviceReport& device, const std::string& repeat, json& law
     if (!verdict.where.empty()) law["where"] = verdict.where;
     if (!verdict.reason.empty()) law["reason"] = verdict.reason;
     for (const Finding& finding : verdict.findings) {
-      const KeptOperation kept = next < device.kept.size() ? device.kept[next] : KeptOperation{};
-      ++next;
-      law["findings"].push_back(finding_json(finding, kept, repeat));
+      law["findings"].push_back(finding_json(finding, device.kept_of(next++), repeat));
     }
     laws.push_back(std::move(law));
   }

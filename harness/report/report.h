@@ -22,6 +22,10 @@ struct DeviceReport {
   RunOutcome outcome;
   // One for each finding of all verdicts, in their order; empty: none was kept.
   std::vector<KeptOperation> kept;
+
+  KeptOperation kept_of(std::size_t finding) const {
+    return finding < kept.size() ? kept[finding] : KeptOperation{};
+  }
 };
 
 struct RunReport {

@@ -132,7 +132,7 @@ void write_findings(Writer& out, const RunReport& report, const DeviceReport& de
   std::size_t shown = 0;
   for (const Verdict& verdict : device.outcome.verdicts) {
     for (const Finding& finding : verdict.findings) {
-      const KeptOperation kept = shown < device.kept.size() ? device.kept[shown] : KeptOperation{};
+      const KeptOperation kept = device.kept_of(shown);
       if (shown++ < kFindingsInFull) {
         write_finding(out, finding, kept, report.repeat);
       } else {

@@ -60,7 +60,7 @@ class Checker {
     require(call_.writes.empty() || pages * call_.writes.front().rows.size() <= kTableEntriesMax,
             "positions too far for so many rows");
     require((std::uint64_t{last_position_} + 1) * config_.head_size <= kTableEntriesMax ||
-                !is_rope_or_attention(),
+                !trace::has_heads(call_.contract.op),
             "a position too far");
   }
 
@@ -80,11 +80,6 @@ class Checker {
     }
     require(std::set<RowId>(tap.rows.begin(), tap.rows.end()).size() == tap.rows.size(),
             name + " holds a row twice");
-  }
-
-  bool is_rope_or_attention() const {
-    return call_.contract.op == Op::RopeKvWrite || call_.contract.op == Op::AttentionPrefill ||
-           call_.contract.op == Op::AttentionDecode;
   }
 
   std::size_t read_count() const {
