@@ -7,7 +7,7 @@
     ci/mutate.py --survivors-of FILE         again, those that survived before
 
 A mutant is one token (or one statement) of one file changed. It is compiled alone, with the flags
-of compile_commands.json, and linked in front of the libraries that are built already, so that its
+of the build (ci/relink.py), and linked in front of the libraries that are built already, so that its
 definitions replace theirs. Two judges, one after the other:
 
   campaign   `lockstep campaign --seed S --cases N --json`: the laws, on generated scenarios

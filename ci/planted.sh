@@ -8,10 +8,12 @@
 #     10 replays repeat
 #
 # Called by ./lockstep, which has built the program. The files of the patch are copied, patched and
-# compiled, and linked in front of the rest (ci/relink.py): seconds, not a second build. A patch opens with what the fault is, `# law: LAW[.CHECKER].OPERATION` that
-# must find it (of a campaign: `# law: KEY`, or what a key starts with), and `# run: ...` that shows
-# it; of a wrong operation also `# needle: TEXT`, what its probe must say, among other words. Exit
-# status: docs/cli.md; of `all`, 1 if a fault was not found.
+# compiled, and linked in front of the rest (ci/relink.py): seconds, not a second build.
+#
+# A patch opens with what the fault is, `# law: LAW[.CHECKER].OPERATION` that must find it (of a
+# campaign: `# law: KEY`, or what a key starts with), and `# run: ...` that shows it; of a wrong
+# operation also `# needle: TEXT`, what its probe must say, among other words. Exit status:
+# docs/cli.md; of `all`, 1 if a fault was not found.
 set -euo pipefail
 here=$PWD
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)

@@ -28,9 +28,8 @@ base::Result<Scenario> parse_scenario(std::string_view text, const std::string& 
 
 // The file, with defaults left out, one entry of a list a line. parse_scenario() gives the same
 // Scenario, but for what the file does not say (`forced`, `operand_format`, `num_blocks`,
-// `gpu_memory_utilization`). It never
-// fails: of a scenario that no file could be (an index that names nothing, a number out of range)
-// it gives a text that parse_scenario() refuses.
+// `gpu_memory_utilization`). It never fails: of a scenario that no file could be (an index that
+// names nothing, a number out of range) it gives a text that parse_scenario() refuses.
 std::string write_scenario(const Scenario& scenario);
 
 // The word of a type in the file and in results: "cancel".
