@@ -39,7 +39,7 @@ PlanContext ServingEngine::context(trace::Tick tick) {
 // Why a request is refused at arrival, or an empty text; `message` says it in a sentence.
 std::string ServingEngine::refusal(const Submission& submission, std::string& message) const {
   const trace::RequestSpec& spec = submission.spec;
-  const std::size_t prompt = spec.prompt.size();
+  const auto prompt = static_cast<std::uint32_t>(spec.prompt.size());
   const auto bad = std::ranges::find_if(spec.prompt, [this](auto id) { return id >= vocabulary_; });
   if (prompt == 0 || spec.max_tokens == 0 || bad != spec.prompt.end()) {
     message = prompt == 0            ? "the prompt is empty"
@@ -55,7 +55,7 @@ std::string ServingEngine::refusal(const Submission& submission, std::string& me
     message = "without chunked prefill the prompt does not fit in a step";
     return "unsupported";
   }
-  if (!cache_.can_ever_hold(prompt + spec.max_tokens - 1)) {
+  if (!cache_.can_ever_hold(prompt, prompt + spec.max_tokens - 1)) {
     message = "prompt and output never fit in the pools";
     return "kv_capacity";
   }

@@ -95,6 +95,16 @@ TEST(Scenarios, X77AStateOfAChunkThatEndsInsideABlockIsNoHit) {
 }
 
 // Each file was a finding once, minimized by the campaign that met it; its name says what it was.
+TEST(Scenarios, AnOutputThatSlidesOutOfItsWindowRunsInTwoBlocks) {
+  trace::Scenario scenario = load("window_slides");
+  const trace::RunResult few = run(scenario);
+  const trace::RequestResult& request_in_few = request(few, "A");
+  EXPECT_EQ(request_in_few.finish_reason, "length");
+  EXPECT_EQ(request_in_few.counts.preemptions, 1u);
+  scenario.engine.pools[0].num_blocks = 1024;
+  EXPECT_EQ(request(run(scenario), "A").tokens, request_in_few.tokens);
+}
+
 TEST(Scenarios, WhatWasFoundOnceStaysMended) {
   std::vector<std::filesystem::path> files;
   for (const auto& entry :

@@ -3,6 +3,7 @@
 // 5).
 #include <algorithm>
 
+#include "oracles/empty_pools.h"
 #include "oracles/serving_law.h"
 
 namespace lockstep::oracles {
@@ -32,6 +33,7 @@ class Refusals : public ServingLaw<Refusals> {
     life.prompt_tokens = event.prompt_tokens;
     life.max_tokens = event.max_tokens;
     life.began = true;
+    life.forked = event.parent.has_value();
     life.odd_tokens = std::any_of(event.tokens.begin(), event.tokens.end(), [&](auto token) {
       return token >= scenario().ledger.tokenizer_size;
     });
@@ -73,12 +75,15 @@ class Refusals : public ServingLaw<Refusals> {
   // A request that should have been refused runs.
   void on(const trace::LaunchMade& event) {
     for (const trace::RequestId request : event.requests) {
-      const Life& life = grown(lives_, request.value);
-      if (!life.began) continue;
+      Life& life = grown(lives_, request.value);
+      if (!life.began || life.runs) continue;
+      life.runs = true;
       if (life.duplicate) {
         accepted(request, "duplicate_id");
       } else if (life.prompt_tokens >= scenario().engine.max_model_len) {
         accepted(request, "context_length");
+      } else if (!life.forked && !runs_alone(life)) {
+        accepted(request, "kv_capacity");
       }
     }
   }
@@ -89,8 +94,9 @@ class Refusals : public ServingLaw<Refusals> {
     std::uint32_t prompt_tokens = 0, max_tokens = 0;
     bool began = false, over = false;  // ended or aborted: its id is free
     bool duplicate = false;            // another life had its id when it began
-    bool explained = false;            // why it was refused has been judged
-    bool odd_tokens = false;           // its prompt has ids beyond the tokenizer's
+    bool forked = false, runs = false;
+    bool explained = false;   // why it was refused has been judged
+    bool odd_tokens = false;  // its prompt has ids beyond the tokenizer's
   };
 
   void accepted(trace::RequestId request, const char* reason) {
@@ -125,6 +131,11 @@ class Refusals : public ServingLaw<Refusals> {
     return life.prompt_tokens == 0 || life.max_tokens == 0 || life.odd_tokens || too_long;
   }
 
+  bool runs_alone(const Life& life) const {
+    return runs_in_empty_pools(scenario().engine, life.prompt_tokens,
+                               std::uint64_t{life.prompt_tokens} + life.max_tokens - 1);
+  }
+
   bool reason_for(const Life& life) const {
     for (const char* reason : {"duplicate_id", "context_length", "kv_capacity", "queue_full"}) {
       if (holds(life, reason)) return true;
@@ -140,27 +151,13 @@ class Refusals : public ServingLaw<Refusals> {
       });
     }
     if (reason == "context_length") return life.prompt_tokens >= engine.max_model_len;
-    if (reason == "kv_capacity") return !surely_fits(life);
+    if (reason == "kv_capacity") return !runs_alone(life);
     if (reason == "queue_full") {
       const auto live = std::count_if(lives_.begin(), lives_.end(),
                                       [](const Life& other) { return other.began && !other.over; });
       return engine.max_waiting > 0 && live >= static_cast<std::int64_t>(engine.max_waiting);
     }
     return true;  // invalid, unsupported: of the request's own fields
-  }
-
-  // Even if no block ever came back before its end.
-  bool surely_fits(const Life& life) const {
-    std::vector<std::uint64_t> needed(scenario().engine.pools.size());
-    const std::uint64_t tokens = std::uint64_t{life.prompt_tokens} + life.max_tokens - 1;
-    for (const trace::GroupSpec& group : scenario().engine.groups) {
-      if (group.pool >= needed.size()) return false;
-      needed[group.pool] += (tokens + group.block_size - 1) / group.block_size;
-    }
-    for (std::size_t pool = 0; pool < needed.size(); ++pool) {
-      if (needed[pool] > scenario().engine.pools[pool].num_blocks) return false;
-    }
-    return true;
   }
 
   std::vector<Life> lives_;

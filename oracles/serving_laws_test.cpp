@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/prng.h"
+#include "oracles/empty_pools.h"
 #include "oracles/serving_judge_test.h"
 
 namespace lockstep::oracles {
@@ -68,6 +69,9 @@ TEST(RefusalsLaw, ARequestIsRefusedForAReasonThatHolds) {
             "refusals.accepted_duplicate_id");
   EXPECT_EQ(law({began(0, "r", 12), refused(0, "kv_capacity")}), "");
   EXPECT_EQ(law({began(0, "r", 11), refused(0, "kv_capacity")}), "refusals.kv_capacity");
+  EXPECT_EQ(law({began(0, "r", 12), trace::LaunchMade{{0}, 0, 0, {{0}}}}),
+            "refusals.accepted_kv_capacity");
+  EXPECT_EQ(law({began(0, "r", 11), trace::LaunchMade{{0}, 0, 0, {{0}}}}), "");
   EXPECT_EQ(law({began(0, "r", 20), refused(0, "context_length")}), "");
   EXPECT_EQ(law({began(0, "r", 19), refused(0, "context_length")}), "refusals.context_length");
   EXPECT_EQ(law({began(0, "r", 20), trace::LaunchMade{{0}, 0, 0, {{0}}}}),
@@ -79,6 +83,24 @@ TEST(RefusalsLaw, ARequestIsRefusedForAReasonThatHolds) {
   EXPECT_EQ(law({began(0, "r", 3), began(1, "r", 3), ended}), "");
   EXPECT_EQ(law({began(0, "r", 3), trace::LifeAborted{{0}, 1}, began(1, "r", 3), ended}),
             "refusals.no_reason");
+}
+
+// Blocks of 4, window 4: the output of a short prompt never has more than two.
+TEST(RefusalsLaw, AWindowNeedsRoomOnlyForWhatAStepReaches) {
+  trace::Scenario made = scenario(2);
+  made.engine.groups[0].type = trace::GroupType::SlidingWindow;
+  made.engine.groups[0].window = 4;
+  const auto refused = [&](std::uint32_t prompt_tokens) {
+    return first(judge(
+        made, {trace::LifeBegan{
+                   {0}, "A", "a", 0, 0, prompt(prompt_tokens), prompt_tokens, 90, std::nullopt},
+               trace::RequestRefused{{0}, "kv_capacity"}}));
+  };
+  EXPECT_EQ(refused(8), "refusals.kv_capacity");
+  EXPECT_EQ(refused(9), "");
+  made.engine.chunked_prefill_size = 8;
+  EXPECT_EQ(refused(12), "refusals.kv_capacity");  // then positions 5..11
+  EXPECT_EQ(refused(13), "");
 }
 
 TEST(CancellationLaw, ACancelledLifeGetsNothingMore) {
@@ -261,9 +283,15 @@ TEST(ServingLaws, RightStreamsAtRandomPass) {
         machine.complete();
       }
       if (machine.lives() < 8 && random.one_in(3)) {
-        machine.begin("R" + std::to_string(machine.lives()),
-                      prompt(1 + random.below(14), 1 + random.below(2)), 1 + random.below(9),
-                      random.one_in(4));
+        const auto tokens = prompt(1 + random.below(14), 1 + random.below(2));
+        std::uint32_t output = 1 + random.below(9);
+        while (output > 1 &&
+               !runs_in_empty_pools(made.engine, tokens.size(), tokens.size() + output - 1)) {
+          --output;
+        }
+        if (runs_in_empty_pools(made.engine, tokens.size(), tokens.size() + output - 1)) {
+          machine.begin("R" + std::to_string(machine.lives()), tokens, output, random.one_in(4));
+        }
       }
       std::vector<StreamMachine::Work> work;
       for (std::uint32_t id = 0; id < machine.lives(); ++id) {

@@ -6,6 +6,7 @@
 #include <map>
 #include <tuple>
 
+#include "oracles/empty_pools.h"
 #include "oracles/serving_law.h"
 
 namespace lockstep::oracles {
@@ -291,6 +292,8 @@ class Steps : public ServingLaw<Steps> {
     const std::uint32_t chunk = chunks ? engine.chunked_prefill_size : 0;
     if (chunk > 0 && count > chunk) wrong("chunk", "more than chunked_prefill_size");
     if (row.end >= row.length) return;
+    // A longer one could not run even alone: behind a hit, or where windows have slid.
+    if (!fits_in_empty_pools(engine, row.first, std::uint64_t{row.end} + 1)) return;
     if (!full && (chunk == 0 || count != chunk)) wrong("shortened", "the step has room for more");
     if (!chunks && row.length - row.first <= engine.max_num_batched_tokens) {
       wrong("split", "without chunked prefill it runs whole or waits");

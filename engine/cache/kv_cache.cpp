@@ -13,7 +13,7 @@ std::uint32_t blocks_for(std::uint32_t token_count, std::uint32_t block_size) {
   return token_count / block_size + (token_count % block_size != 0);
 }
 
-std::uint64_t most_step_tokens(const trace::EngineSettings& settings) {
+std::uint32_t most_step_tokens(const trace::EngineSettings& settings) {
   if (!settings.enable_chunked_prefill) return std::numeric_limits<std::uint32_t>::max();
   const std::uint32_t budget = settings.max_num_batched_tokens;
   const std::uint32_t chunk = settings.chunked_prefill_size;
@@ -85,25 +85,44 @@ void KvCache::open(trace::RequestId request, const KeyScope& scope) {
   entries_.emplace(request, std::move(opened));
 }
 
-std::uint64_t KvCache::most_blocks(const trace::GroupSpec& group, std::uint64_t token_count) const {
-  const std::uint64_t size = group.block_size;
-  const std::uint64_t all = (token_count + size - 1) / size;
-  if (group.type != trace::GroupType::SlidingWindow) return all;
-  // s positions in a row touch at most (s - 1 + size - 1) / size + 1 blocks (from a block's last
-  // on).
-  const std::uint64_t span = std::uint64_t{group.window} - 1 + step_tokens_max_;
-  return std::min(all, (span + size - 2) / size + 1);
-}
-
-bool KvCache::can_ever_hold(std::uint64_t token_count) const {
-  std::vector<std::uint64_t> needed(pools_.size(), 0);
-  for (const trace::GroupSpec& group : groups_) {
-    needed[group.pool] += most_blocks(group, token_count);
-  }
-  for (std::size_t i = 0; i < pools_.size(); ++i) {
-    if (needed[i] > pools_[i].block_count()) return false;
+bool KvCache::step_fits(std::uint32_t first, std::uint32_t end) const {
+  for (std::uint32_t pool = 0; pool < pool_count(); ++pool) {
+    std::uint64_t needed = 0;
+    for (const trace::GroupSpec& group : groups_) {
+      if (group.pool != pool) continue;
+      needed += blocks_for(end, group.block_size) - first_needed(group, first);
+    }
+    if (needed > pools_[pool].block_count()) return false;
   }
   return true;
+}
+
+bool KvCache::can_ever_hold(std::uint32_t prompt_count, std::uint32_t token_count) const {
+  for (std::uint32_t first = 0; first < prompt_count;) {
+    const std::uint32_t end = first + std::min(step_tokens_max_, prompt_count - first);
+    if (!step_fits(first, end)) return false;
+    first = end;
+  }
+  // What one token needs grows with its position, but for how windows lie in their blocks, and that
+  // repeats: the last positions of all need the most.
+  const bool windows = std::ranges::any_of(groups_, [](const trace::GroupSpec& group) {
+    return group.type == trace::GroupType::SlidingWindow;
+  });
+  const std::uint32_t period = std::min(windows ? hit_granularity_ : 1, token_count);
+  for (std::uint32_t i = 1; i <= period; ++i) {
+    if (!step_fits(token_count - i, token_count - i + 1)) return false;
+  }
+  return true;
+}
+
+std::uint32_t KvCache::fitting(std::uint32_t first, std::uint32_t count) const {
+  if (step_fits(first, first + count)) return count;
+  std::uint32_t fits = 0;  // of two steps from `first` the shorter needs no more
+  while (count - fits > 1) {
+    const std::uint32_t middle = fits + (count - fits) / 2;
+    (step_fits(first, first + middle) ? fits : count) = middle;
+  }
+  return fits;
 }
 
 std::uint32_t KvCache::first_needed(const trace::GroupSpec& group, std::uint32_t next) {

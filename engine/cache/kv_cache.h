@@ -68,10 +68,13 @@ class KvCache {
   // A request begins, holding nothing.
   void open(trace::RequestId request, const KeyScope& scope);
   bool is_open(trace::RequestId request) const { return entries_.contains(request); }
-  // Whether `token_count` tokens of one request fit in empty pools, however they are cut into
-  // steps: of a window group all that a step may touch, window - 1 positions and the most tokens of
-  // a step, at the worst alignment; of the others every block.
-  bool can_ever_hold(std::uint64_t token_count) const;
+  // Whether a request of `token_count` tokens can run alone in empty pools: its first
+  // `prompt_count` in steps as large as settings allow, the others one by one; and, from any
+  // position on, a step of one token, so that one that begins elsewhere (behind a hit, or less
+  // than a budget) can go on in steps cut by fitting().
+  bool can_ever_hold(std::uint32_t prompt_count, std::uint32_t token_count) const;
+  // At most `count` tokens, as many as one step from position `first` on may have in empty pools.
+  std::uint32_t fitting(std::uint32_t first, std::uint32_t count) const;
 
   // The longest hit of `tokens`: a whole number of blocks of every group, valid in every group, at
   // most `limit` tokens. Pins it: the request holds those blocks. The request held nothing before.
@@ -153,7 +156,9 @@ class KvCache {
   const Entry& entry(trace::RequestId request) const;
   void settle();  // a pending hit is final: its events are sent
   void send(trace::Event event) const;
-  std::uint64_t most_blocks(const trace::GroupSpec& group, std::uint64_t token_count) const;
+  // Whether empty pools have the blocks of a step of positions [first, end): of a window group
+  // those that the window of `first` reaches and later ones, of the others all.
+  bool step_fits(std::uint32_t first, std::uint32_t end) const;
   // First block that position `next` (and later ones) still needs.
   static std::uint32_t first_needed(const trace::GroupSpec& group, std::uint32_t next);
   // The first block that a launch of [first, end) writes.
@@ -176,7 +181,7 @@ class KvCache {
   std::vector<trace::GroupSpec> groups_;
   std::vector<BlockPool> pools_;
   bool prefix_caching_, fill_;
-  std::uint64_t step_tokens_max_;  // of one request
+  std::uint32_t step_tokens_max_;  // of one request
   std::uint32_t hit_granularity_;  // tokens: least common multiple of all block sizes
   EventSink sink_;
   std::map<trace::RequestId, Entry> entries_;

@@ -50,8 +50,9 @@ std::vector<trace::TokenId> drafts_for(const Life& life, const trace::EngineSett
 }
 
 // `computed` of a life that is not yet admitted is what its hit gives. Count 0: nothing to run now.
-Want want(const Life& life, const trace::EngineSettings& settings, std::uint32_t computed,
+Want want(const PlanContext& context, const Life& life, std::uint32_t computed,
           std::uint32_t budget) {
+  const trace::EngineSettings& settings = context.settings;
   if (!wants_more(life, settings) || life.flights.size() >= settings.async_depth) return {};
   if (settings.speculative && life.pending > 0) return {};
   LS_CHECK(computed < life.length());
@@ -67,6 +68,10 @@ Want want(const Life& life, const trace::EngineSettings& settings, std::uint32_t
     result.count = left;
     if (left > budget) result.count = left > settings.max_num_batched_tokens ? budget : 0;
   }
+  // Nor is more than empty pools could ever hold: behind a hit, or where a window has slid over
+  // what a preempted request computes again, a step may lie otherwise than can_ever_hold() looked
+  // at.
+  if (result.count > 0) result.count = context.cache.fitting(computed, result.count);
   result.samples = result.count == left;
   return result;
 }
@@ -129,7 +134,7 @@ Progress plan_running(PlanContext& context, trace::RequestId id, Step& step) {
   const trace::EngineSettings& settings = context.settings;
   Life& life = context.schedule.life(id);
   const std::uint32_t budget = settings.max_num_batched_tokens - step.token_count;
-  Want wanted = want(life, settings, life.computed, budget);
+  Want wanted = want(context, life, life.computed, budget);
   if (wanted.count == 0) return Progress::Usual;
   if (wanted.count == 1 && wanted.samples) {
     wanted.drafts = drafts_for(life, settings, budget);
@@ -193,7 +198,7 @@ Admission admit(PlanContext& context, Life& life, std::uint32_t count, Step& ste
   if (!wants_more(life, settings)) return Admission::Skipped;
   const base::Hash128 before = context.cache.pools_digest();
   const std::uint32_t hit = context.cache.look_up(life.id, life.tokens, life.known() - 1);
-  Want wanted = want(life, settings, hit, budget);
+  Want wanted = want(context, life, hit, budget);
   if (count > 0 && wanted.count > 0) {
     wanted.count = std::min(count, life.length() - hit);
     wanted.samples = hit + wanted.count == life.length();
