@@ -37,7 +37,7 @@ struct RunReport {
   double seconds = 0;
   std::string repeat;  // the command that repeats it
 
-  // Finding, else pass if anything was checked, else not applicable.
+  // Finding, else pass if anything was checked and no request was cut, else not applicable.
   oracles::VerdictKind verdict() const;
   // Requests that ended with `error`: the device's memory did not hold a step of theirs.
   std::size_t requests_cut() const;

@@ -25,6 +25,7 @@ RunReport report_of(const std::string& finish_reason) {
 TEST(Report, ARequestThatEndedWithAnErrorIsNoPass) {
   const RunReport report = report_of("error");
   EXPECT_EQ(report.exit_status(), 4);
+  EXPECT_EQ(json_report(report)["verdict"], "not_applicable");
   const std::string text = text_report(report, {});
   EXPECT_NE(text.find("error: a step did not fit into the device's memory"), std::string::npos);
   EXPECT_NE(text.find("OUT OF MEMORY  1 request ended with an error, 1 laws pass"),
@@ -35,6 +36,7 @@ TEST(Report, ARequestThatEndedWithAnErrorIsNoPass) {
 TEST(Report, AllRequestsToTheirEndsIsAPass) {
   const RunReport report = report_of("length");
   EXPECT_EQ(report.exit_status(), 0);
+  EXPECT_EQ(json_report(report)["verdict"], "pass");
   EXPECT_NE(text_report(report, {}).find("PASS  1 laws"), std::string::npos);
 }
 

@@ -212,11 +212,6 @@ void write_last_line(Writer& out, const RunReport& report) {
       fmt::format("{:.0f} s   repeat: {}", report.seconds, out.bold(report.repeat));
   switch (report.verdict()) {
     case VerdictKind::Pass:
-      if (const std::size_t cut = report.requests_cut(); cut > 0) {
-        out.line("OUT OF MEMORY  {} request{} ended with an error, {} laws pass   {}", cut,
-                 cut == 1 ? "" : "s", counts.pass, tail);
-        break;
-      }
       out.line("{}  {} laws, {} not applicable   {}", out.paint("PASS", "32"), counts.pass,
                counts.not_applicable, tail);
       break;
@@ -225,6 +220,11 @@ void write_last_line(Writer& out, const RunReport& report) {
                counts.finding == 1 ? "" : "s", first, tail);
       break;
     case VerdictKind::NotApplicable:
+      if (const std::size_t cut = report.requests_cut(); cut > 0) {
+        out.line("OUT OF MEMORY  {} request{} ended with an error, {} laws pass   {}", cut,
+                 cut == 1 ? "" : "s", counts.pass, tail);
+        break;
+      }
       out.line("NOTHING CHECKED  {} laws not applicable   {}", counts.not_applicable, tail);
       break;
   }
@@ -240,7 +240,7 @@ VerdictKind RunReport::verdict() const {
       checked |= verdict.kind == VerdictKind::Pass;
     }
   }
-  return checked ? VerdictKind::Pass : VerdictKind::NotApplicable;
+  return checked && requests_cut() == 0 ? VerdictKind::Pass : VerdictKind::NotApplicable;
 }
 
 std::size_t RunReport::requests_cut() const {
@@ -254,15 +254,8 @@ std::size_t RunReport::requests_cut() const {
 }
 
 int RunReport::exit_status() const {
-  switch (verdict()) {
-    case VerdictKind::Pass:
-      return requests_cut() == 0 ? 0 : 4;
-    case VerdictKind::Finding:
-      return 1;
-    case VerdictKind::NotApplicable:
-      break;
-  }
-  return 4;
+  const VerdictKind kind = verdict();
+  return kind == VerdictKind::Pass ? 0 : kind == VerdictKind::Finding ? 1 : 4;
 }
 
 std::string text_report(const RunReport& report, const TextStyle& style) {
