@@ -5,7 +5,8 @@
 # planted.sh run|campaign --planted all
 #     every fault whose run: line is of that command: its law must find it; of a campaign, in a
 #     scenario that shrinks to a size of at most 8, whose trace 2 jobs write with the same bytes and
-#     10 replays repeat
+#     10 replays repeat. LOCKSTEP_TWIN names a build by another compiler: with the same fault its
+#     campaign must write the same bytes, and its replay repeat them
 #
 # Called by ./lockstep, which has built the program. The files of the patch are copied, patched and
 # compiled, and linked in front of the rest (ci/relink.py): seconds, not a second build.
@@ -31,7 +32,7 @@ die() {
   exit "$status"
 }
 
-# prepare NAME PROGRAM: the program with the fault.
+# prepare NAME PROGRAM [BUILD]: the program with the fault.
 prepare() {
   local file changed=$planted/changed log=$planted/build.log
   rm -rf "$changed"
@@ -43,7 +44,7 @@ prepare() {
   # As outside of any repository: git then takes the paths as they are.
   (cd "$changed" && GIT_CEILING_DIRECTORIES=$planted git apply --whitespace=nowarn \
     "$root/ci/planted/$1.patch") || die 3 "bug: ci/planted/$1.patch does not apply any more"
-  python3 ci/relink.py --build "$build" --changed "$changed" --output "$2" >"$log" 2>&1 || {
+  python3 ci/relink.py --build "${3:-$build}" --changed "$changed" --output "$2" >"$log" 2>&1 || {
     grep -E -A5 'error' "$log" | head -40 >&2
     die 3 "bug: $1 does not build: see .deps/planted/build.log"
   }
@@ -132,6 +133,18 @@ summary() {
   echo "PASS  $(of_command "$command" | wc -l) planted faults, each found by its law"
 }
 
+# repeat PROGRAM KIND [ARGUMENTS]: the campaign again, into NAME.KIND, and ten replays of each trace
+# of the first, into TRACE.KIND.json (of campaign_of: name, words).
+repeat() {
+  local program=$1 kind=$2
+  shift 2
+  "$program" "${words[@]}" --planted "$name" "$@" -q --report "$work/$name.$kind" >/dev/null || :
+  for trace in "$work/$name.report"/*.lstrace; do
+    [ ! -e "$trace" ] || "$program" replay --times 10 --json "$trace" >"$trace.$kind.json" || :
+  done
+  rm -f "$program"
+}
+
 # The campaign of a fault with its own copy of the program, beside the build of the next one.
 campaign_of() {
   local name=$1 words status=0 started=$EPOCHREALTIME
@@ -139,24 +152,21 @@ campaign_of() {
   "$work/$name" "${words[@]}" --planted "$name" --json --report "$work/$name.report" \
     >"$work/$name.json" || status=$?
   local ended=$EPOCHREALTIME trace
-  "$work/$name" "${words[@]}" --planted "$name" --jobs 2 -q --report "$work/$name.report2" \
-    >"$work/$name.quiet" || :
-  for trace in "$work/$name.report"/*.lstrace; do
-    [ ! -e "$trace" ] || "$work/$name" replay --times 10 --json "$trace" >"$trace.json" || :
-  done
-  rm -f "$work/$name"
+  repeat "$work/$name" jobs --jobs 2
+  if [ -n "${LOCKSTEP_TWIN:-}" ]; then repeat "$work/$name.other" twin; fi
   echo "$status $started $ended" >"$work/$name.status"
 }
 
 # found NAME: its line; 0 if the law named has found it in a scenario that shrinks to 8 or less, and
-# its trace is the same from 2 jobs and repeats.
+# its trace is the same from 2 jobs and from the twin, and repeats.
 found() {
-  python3 - "$1" "$(header "$1" law)" "$work/$1.json" "$work/$1.status" <<'PYTHON'
+  python3 - "$1" "$(header "$1" law)" "$work/$1.json" "$work/$1.status" ${LOCKSTEP_TWIN:+twin} \
+    <<'PYTHON'
 import json
 import pathlib
 import sys
 
-name, wanted, document, status = sys.argv[1:]
+name, wanted, document, status, *twin = sys.argv[1:]
 status, started, ended = open(status, encoding="utf-8").read().split()
 if status != "1":
     print(f"{name}: wants {wanted}: exit status {status}")
@@ -171,16 +181,17 @@ if best is None or best["size"] > 8:
         f"{key['key']} (size {key.get('size')})" for key in keys) or "nothing")
     sys.exit(1)
 trace = pathlib.Path(best["trace_file"])
-twin = trace.parent.with_name(trace.parent.name + "2") / trace.name
-if not twin.exists() or twin.read_bytes() != trace.read_bytes():
-    print(f"{name}: {best['key']}: 2 jobs do not write the same trace")
-    sys.exit(1)
-with open(f"{trace}.json", encoding="utf-8") as file:
-    replay = json.load(file)
-recorded = replay["recorded"]
-if not (replay["repeats"] and recorded["same_events"] and recorded["same_finding"]):
-    print(f"{name}: {best['key']}: 10 replays do not repeat it: {recorded}")
-    sys.exit(1)
+for kind in ["jobs", *twin]:
+    again = trace.parent.with_name(f"{name}.{kind}") / trace.name
+    if not again.exists() or again.read_bytes() != trace.read_bytes():
+        print(f"{name}: {best['key']}: {kind}: not the same trace")
+        sys.exit(1)
+    with open(f"{trace}.{kind}.json", encoding="utf-8") as file:
+        replay = json.load(file)
+    recorded = replay["recorded"]
+    if not (replay["repeats"] and recorded["same_events"] and recorded["same_finding"]):
+        print(f"{name}: {best['key']}: {kind}: 10 replays do not repeat it: {recorded}")
+        sys.exit(1)
 cases = next(entry["value"] for entry in document["measured"] if entry["name"] == "cases")
 print(f"{name}: {best['key']}, first in case {best['cases'][0]} of {cases}, size {best['size']}"
       f" of {best['size_generated']}, {float(ended) - float(started):.1f} s")
@@ -192,6 +203,7 @@ campaign_all() {
   mapfile -t names < <(of_command campaign)
   for name in "${names[@]}"; do
     prepare "$name" "$work/$name"
+    [ -z "${LOCKSTEP_TWIN:-}" ] || prepare "$name" "$work/$name.other" "$LOCKSTEP_TWIN"
     wait # the campaign before
     campaign_of "$name" &
   done
