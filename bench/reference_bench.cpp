@@ -213,5 +213,3 @@ BENCHMARK(decode_blocks)->Apply(decode_arguments);
 
 }  // namespace
 }  // namespace lockstep
-
-BENCHMARK_MAIN();

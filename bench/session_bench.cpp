@@ -70,5 +70,3 @@ BENCHMARK(session_decode)->Unit(benchmark::kMillisecond);
 
 }  // namespace
 }  // namespace lockstep
-
-BENCHMARK_MAIN();
