@@ -5,6 +5,7 @@
 #include <benchmark/benchmark.h>
 #include <tbb/global_control.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <memory>

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """tidy.py [ROOT]: the rules of docs/architecture.md that a machine can check. Exit 1 if one is broken.
 
-Arrows between folders (includes), sizes of lines, functions and files, the closed list of base/,
+Arrows between folders (includes), headers of what is used, sizes of lines, functions and files, the closed list of base/,
 no arithmetic library in model/ and trace/, names that must not appear. Exceptions stand in
 EXCEPTIONS below; that list may only shrink.
 """
+import functools
 import pathlib
 import re
 import subprocess
@@ -48,6 +49,20 @@ EXCEPTIONS = {
 }
 # Paths and names that must not be in the project (in pieces, so that this file passes).
 FORBIDDEN = [r"/wo" + r"rk/", r"py" + r"pi\.org", r"deb\.deb" + r"ian\.org", r"/ro" + r"ot/"]
+
+# What is used -> the header it needs, which a precompiled one would hide: the file or a header of
+# the project that it includes must have it.
+ALGORITHMS = "sort|find_if|all_of|any_of|none_of|min|max|fill|copy|transform|lower_bound|count_if|clamp"
+NEEDED_HEADERS = [(re.compile(use), header) for use, header in [
+    (r"std::array<", "array"), (r"std::filesystem\b", "filesystem"), (r"std::function<", "functional"),
+    (r"std::map<", "map"), (r"std::set<", "set"), (r"std::span\b", "span"),
+    (r"std::string\b", "string"), (r"std::string_view\b", "string_view"),
+    (r"std::unordered_map<", "unordered_map"), (r"std::vector<", "vector"),
+    (r"std::(optional<|nullopt)", "optional"), (r"std::u?int(8|16|32|64)_t", "cstdint"),
+    (r"std::(variant<|visit\b|get_if<)", "variant"),
+    (r"std::(unique_ptr|shared_ptr|make_unique|make_shared)\b", "memory"),
+    (rf"std::(ranges::)?({ALGORITHMS})\(", "algorithm"),
+    (r"nlohmann::", "nlohmann/json.hpp"), (r"fmt::format\(", "fmt/format.h")]]
 
 problems = []
 
@@ -98,6 +113,27 @@ def check_engine_include(path, number, target):
         problem(path, number, f"engine/{parts[1]} may not include engine/{other[1]}")
 
 
+@functools.cache
+def all_includes(path):
+    """Of a file and the project's headers that it includes, and those that they do."""
+    if not (ROOT / path).is_file():
+        return frozenset()
+    text = (ROOT / path).read_text(encoding="utf-8", errors="replace")
+    direct = re.findall(r'^#include [<"]([^>"]+)[>"]', text, re.MULTILINE)
+    return frozenset(direct).union(*map(all_includes, direct))
+
+
+def check_needed_headers(path, lines):
+    have = all_includes(path)
+    for number, line in enumerate(lines, 1):
+        code = line.split("//")[0]
+        for use, header in NEEDED_HEADERS:
+            declared = path.endswith(".h") and header == "nlohmann/json.hpp" and (
+                "nlohmann/json_fwd.hpp" in have)
+            if header not in have and not declared and use.search(code):
+                problem(path, number, f"uses <{header}>, which nothing of the project includes here")
+
+
 FUNCTION_START = re.compile(r"^(?!namespace|struct|class|enum|union|extern|using|typedef|#|\}|//)"
                             r"[A-Za-z_].*\)[^;=]*\{\s*$")
 
@@ -143,6 +179,8 @@ def check_source(path):
             problem(path, number, "no intrinsics in reference/")
     if "function" not in excused:
         check_functions(path, lines)
+    if path.endswith((".h", ".cpp")):
+        check_needed_headers(path, lines)
 
 
 def check_everything_else(path):

@@ -1,5 +1,4 @@
-# Precompiled headers. Sources include what they use all the same: ci/clang_warnings.py reads them
-# without these.
+# Precompiled headers. Sources include what they use all the same (ci/tidy.py).
 set(lockstep_standard_headers <algorithm> <array> <cstdint> <filesystem> <functional> <map> <memory>
     <optional> <set> <span> <string> <string_view> <unordered_map> <variant> <vector>)
 

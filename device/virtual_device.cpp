@@ -183,7 +183,9 @@ base::Status VirtualDevice::place_variables(LoadedModule& loaded) {
     loaded.variables[&variable] = address;
     std::memset(memory_.host(address), 0, variable.size_bytes);
     if (checks_ != nullptr) checks_->host_wrote(address, variable.size_bytes);
-    std::memcpy(memory_.host(address), variable.initial.data(), variable.initial.size());
+    // Not memcpy: it must not get the null pointer of an empty list.
+    std::copy_n(reinterpret_cast<const std::byte*>(variable.initial.data()),
+                variable.initial.size(), memory_.host(address));
   }
   for (const auto& [variable, address] : loaded.variables) {
     for (const ptx::Relocation& relocation : variable->relocations) {

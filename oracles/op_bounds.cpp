@@ -2,6 +2,7 @@
 // allows around the double reference, computed from the operation's true operands.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <map>

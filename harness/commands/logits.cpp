@@ -1,6 +1,7 @@
 // lockstep logits: one side alone: logits (and hidden states) of a token sequence as safetensors.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
 #include <map>

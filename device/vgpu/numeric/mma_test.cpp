@@ -2,6 +2,7 @@
 // model. The model itself is checked by golden/tensor_core_vectors in the harness.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 #include <vector>

@@ -1,6 +1,7 @@
 // Tokens of PTX text; lexer.h has their shapes.
 #include "device/vgpu/ptx/lexer.h"
 
+#include <algorithm>
 #include <bit>
 #include <charconv>
 #include <cmath>
