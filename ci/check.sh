@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # check.sh: everything that must hold before a change lands; .ci/run calls it. Each step says its
-# time. ONLY=NAME runs one step: format tidy test ptx foreign planted campaigns
-# sanitize fuzz.
+# time. ONLY=NAME runs one step: format tidy test ptx foreign benches planted
+# campaigns sanitize fuzz.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 log=.deps/check.log
@@ -95,6 +95,7 @@ step tidy python3 ci/tidy.py
 step test ./lockstep test
 step ptx python3 ci/check_ptx.py build/ptx
 step foreign foreign
+step benches cmake --build build --target benches
 step planted ./lockstep run --planted all
 step campaigns ./lockstep campaign --planted all
 step sanitize sanitize
