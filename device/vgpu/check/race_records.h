@@ -1,6 +1,6 @@
 // Who touched each granule of memory last inside a block: the last writer, and the readers since.
-// Granules have 4 bytes until a smaller access comes, then 2 or 1: neighbouring threads may use
-// neighbouring bytes.
+// Granules have 16 bytes until a smaller access comes, then 8, 4, 2 or 1: neighbouring threads may
+// use neighbouring bytes. So no access is smaller than a granule.
 //
 // A record: | time 20 | strong 1 | who 11 |. `who`: 0 nobody, 1 + thread, 1025 + warp: several
 // lanes of a warp, 2047: threads of several warps. Records of an earlier time than the block's last
@@ -21,6 +21,11 @@ inline constexpr u32 kTimeShift = kWhoBits + 1;
 static_assert(kTimeShift + kTimeBits == 32);
 inline constexpr u32 kLanesOfWarp = 1025;  // + warp
 inline constexpr u32 kSeveralWarps = kWhoMask;
+
+inline constexpr u32 kGranuleShiftMax = 4;
+constexpr u32 granule_for(u32 access_bytes) {
+  return access_bytes < 1u << kGranuleShiftMax ? access_bytes : 1u << kGranuleShiftMax;
+}
 
 constexpr u32 who(u32 record) { return record & kWhoMask; }
 constexpr u32 time_of(u32 record) { return record >> kTimeShift; }
@@ -48,7 +53,7 @@ class RaceRecords {
 
  private:
   void grow(u64 size_bytes, u32 granule_bytes);
-  u32 shift_ = 2;
+  u32 shift_ = kGranuleShiftMax;
   std::vector<u32> writers_ = {}, readers_ = {};
   std::vector<u16> writer_instructions_ = {}, reader_instructions_ = {};
 };

@@ -15,7 +15,7 @@ void BlockRaces::begin_block(u32 block, u32 warp_count, u64 shared_bytes) {
   allocations_ = launch_->allocations();
   log_.block = block;
   shared_bytes_ = shared_bytes;
-  shared_records_.require(shared_bytes, 4);
+  shared_records_.require(shared_bytes, 1u << kGranuleShiftMax);
   after(clock_.begin_block(warp_count));
   if (in_flight_bytes_ != 0 || in_flight_.size_bytes() < shared_bytes) {
     in_flight_.reset(shared_bytes);
@@ -162,6 +162,7 @@ void BlockRaces::finish_copy(u32 warp, u32 lane, u64 offset, u32 size_bytes, u32
   }
   clear_bits(in_flight_.bits(), offset, size_bytes);
   // The write is done now, by the thread that waited.
+  shared_records_.require(0, granule_for(size_bytes));
   const RaceTimes now = times(warp);
   const u32 shift = shared_records_.shift();
   const GranuleRun granules{static_cast<u32>(offset >> shift), size_bytes >> shift, 0, 31};

@@ -275,7 +275,7 @@ inline void BlockRaces::lanes_in_row(const Place& place, const Access& access, u
 
 template <class Isa>
 inline void BlockRaces::shared(const Access& access) {
-  shared_records_.require(0, access.size < 4 ? access.size : 4);
+  shared_records_.require(0, granule_for(access.size));
   const Place place{&shared_records_, false, 0};
   const u32 first = static_cast<u32>(__builtin_ctz(access.mask));
   if (access.pattern == Pattern::Contiguous) {
@@ -333,7 +333,7 @@ inline void BlockRaces::page_part(const Access& access, u64 address, u32 first_l
   }
   if (access.kind == AccessKind::ReadOnlyLoad) return;
   RaceRecords& records = records_[slot];
-  records.require(kPageBytes, access.size < 4 ? access.size : 4);
+  records.require(kPageBytes, granule_for(access.size));
   const Place place{&records, true, address - offset};
   if (in_row) {
     lanes_in_row<Isa>(place, access, first_lane, lane_count);
@@ -370,7 +370,7 @@ inline void BlockRaces::global(const Access& access) {
       const u32 lane = static_cast<u32>(__builtin_ctz(rest));
       const u64 address = access.lanes[lane] - access.lane_bias;
       RaceRecords& records = records_[slot_of(address >> kPageShift)];
-      records.require(kPageBytes, access.size < 4 ? access.size : 4);
+      records.require(kPageBytes, granule_for(access.size));
       const u64 offset = address & (kPageBytes - 1);
       const u32 shift = records.shift();
       run<Isa>({&records, true, address - offset},

@@ -2,6 +2,7 @@
 // programs against an exact order of all accesses.
 #include "device/vgpu/check/racecheck.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -166,6 +167,21 @@ TEST(SharedRaces, ReadersBeforeAWriterAreSeen) {
   own.row(AccessKind::Store, 0, 0);
   own.row(AccessKind::Load, 0, 0);
   EXPECT_TRUE(own.finish().empty());
+}
+
+// What was recorded of 16 bytes holds for each part of them.
+TEST(SharedRaces, APartOfAVectorRacesWithTheWhole) {
+  Block block(2);
+  block.row(AccessKind::Store, 0, 0, kAllLanes, 16);
+  block.one(AccessKind::Store, 0, 1, 16 + 8, 4);  // its own
+  EXPECT_TRUE(block.races().findings().empty());
+  block.at(7);
+  block.one(AccessKind::Load, 1, 3, 32 + 12, 2);
+  const Findings findings = block.finish();
+  ASSERT_EQ(findings.list().size(), 1u);
+  EXPECT_EQ(findings.list()[0].instruction, 7u);
+  EXPECT_THAT(findings.list()[0].message, testing::HasSubstr("thread 35"));
+  EXPECT_THAT(findings.list()[0].message, testing::HasSubstr("which thread 2 wrote"));
 }
 
 TEST(SharedRaces, NeighbouringHalvesAndBytesAreApart) {
@@ -439,15 +455,15 @@ class Exact {
   explicit Exact(u32 warps) : seen_(warps * kLanes, std::vector<u32>(warps * kLanes, 0)) {
     for (u32 thread = 0; thread < seen_.size(); ++thread) seen_[thread][thread] = 1;
   }
-  // Whether an access of `thread` to `granule` races with one before it.
-  bool access(u32 thread, u32 granule, bool write, bool strong) {
+  // Whether an access of `thread` to a word of 4 bytes races with one before it.
+  bool access(u32 thread, u32 word, bool write, bool strong) {
     bool races = false;
     for (const Past& past : past_) {
-      if (past.granule != granule || past.thread == thread) continue;
+      if (past.word != word || past.thread == thread) continue;
       if (!(past.write || write) || (past.strong && strong)) continue;
       races = races || seen_[thread][past.thread] < past.time;
     }
-    past_.push_back({thread, granule, seen_[thread][thread], write, strong});
+    past_.push_back({thread, word, seen_[thread][thread], write, strong});
     return races;
   }
   void sync(const std::vector<u32>& threads) {
@@ -465,7 +481,7 @@ class Exact {
 
  private:
   struct Past {
-    u32 thread, granule, time;
+    u32 thread, word, time;
     bool write, strong;
   };
   std::vector<std::vector<u32>> seen_;
@@ -507,7 +523,8 @@ bool agrees(u64 seed) {
                               : pick == 3 ? AccessKind::StrongLoad
                                           : AccessKind::StrongStore;
       const u32 mask = random.below(3) == 0 ? kAllLanes : 0x1111u << random.below(8);
-      const u32 granule = static_cast<u32>(random.below(2) * 16);
+      const u32 size = 4u << random.below(3);
+      const u64 start = base + random.below(2) * 64;
       // Loads of one place by all, rows, and places anywhere (several lanes at one of them, too).
       const u64 shape = random.below(3);
       const Pattern pattern = shape == 0 && is_read(kind) ? Pattern::Uniform
@@ -516,20 +533,23 @@ bool agrees(u64 seed) {
       std::array<u64, kLanes> lanes;
       for (u64 lane = 0; lane < kLanes; ++lane) {
         const u64 place = is_write(kind) && random.below(20) != 0 ? lane ^ 5 : random.below(kLanes);
-        lanes[lane] = base + (granule + place) * 4;
+        lanes[lane] = start + place * size;
       }
       const Access access{.kind = kind,
                           .pattern = pattern,
+                          .size = size,
                           .mask = mask,
                           .warp = warp,
-                          .start = base + granule * 4,
+                          .start = start,
                           .lanes = lanes.data()};
       const int times = is_write(kind) ? 1 : 2;  // a load again changes nothing
       for (int i = 0; i < times; ++i) block.go(access);
       for (u32 lane = 0; lane < kLanes; ++lane) {
         if ((mask >> lane & 1) == 0) continue;
-        const u32 touched = static_cast<u32>((access.address(lane) - base) / 4);
-        races |= exact.access(warp * kLanes + lane, touched, is_write(kind), is_strong(kind));
+        const u32 first = static_cast<u32>((access.address(lane) - base) / 4);
+        for (u32 word = first; word < first + size / 4; ++word) {
+          races |= exact.access(warp * kLanes + lane, word, is_write(kind), is_strong(kind));
+        }
       }
     }
     if (races || !block.races().findings().empty()) {
