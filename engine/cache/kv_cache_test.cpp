@@ -406,6 +406,8 @@ TEST(KvCache, AnOutputThatSlidesOutOfTheWindowIsHeldInFewBlocks) {
   EXPECT_EQ(Cache(settings).fitting(6, 1000), 2u);
   EXPECT_EQ(Cache(settings).fitting(8, 1000), 4u);
   EXPECT_EQ(Cache(settings).fitting(8, 3), 3u);
+  EXPECT_EQ(Cache(settings).fitting(8, 0), 0u);
+  EXPECT_EQ(Cache(settings_of(4, 1, GroupType::SlidingWindow, 4)).fitting(5, 3), 0u);
 }
 
 // Whether a request runs alone in an empty cache, in the steps that `next` chooses of those left.

@@ -71,7 +71,7 @@ Want want(const PlanContext& context, const Life& life, std::uint32_t computed,
   // Nor is more than empty pools could ever hold: behind a hit, or where a window has slid over
   // what a preempted request computes again, a step may lie otherwise than can_ever_hold() looked
   // at.
-  if (result.count > 0) result.count = context.cache.fitting(computed, result.count);
+  result.count = context.cache.fitting(computed, result.count);
   result.samples = result.count == left;
   return result;
 }

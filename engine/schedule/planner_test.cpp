@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <vector>
 
 #include "base/check.h"
 
@@ -67,6 +68,7 @@ class World {
       Life& life = schedule_.life(sequence.request);
       LS_CHECK(life.flights.front().launch == step.launch);
       life.flights.pop_front();
+      cache_.trim(life.id, sequence.first + sequence.count);
       if (!sequence.samples) continue;
       schedule_.futures.put_back(sequence.future_slot);
       --life.pending;
@@ -93,6 +95,21 @@ trace::EngineSettings settings(std::uint32_t blocks, std::uint32_t block_size, s
   result.max_num_batched_tokens = budget;
   result.max_num_seqs = sequences;
   return result;
+}
+
+// Two blocks of 4, window 4: no step may reach into three.
+TEST(Planner, AStepIsCutToWhatEmptyPoolsHold) {
+  trace::EngineSettings window = settings(2, 4, 64, 4);
+  window.groups[0].type = trace::GroupType::SlidingWindow;
+  window.groups[0].window = 4;
+  World world(window);
+  world.submit(30, 2);
+  std::vector<std::uint32_t> counts;
+  for (Step step = world.plan(); !step.empty(); step = world.plan()) {
+    counts.push_back(step.token_count);
+    world.complete(step);
+  }
+  EXPECT_EQ(counts, (std::vector<std::uint32_t>{8, 4, 4, 4, 4, 4, 2, 1}));
 }
 
 // --- With room for all: a model that only counts ---
