@@ -35,14 +35,20 @@ format() {
     xargs clang-format-14 --dry-run -Werror
 }
 
-# All of it by clang, with ASan and UBSan: no warning of either compiler, and the tests, less those
-# that only take longer for the same code (whole runs of real models, sweeps).
+# All of it by clang, with ASan, UBSan and coverage, in build-fuzz.
+sanitized_build() {
+  cmake --preset fuzz -DLOCKSTEP_NVCC="$(nvcc_path)" >>"$log" 2>&1
+  cmake --build build-fuzz -j "$(nproc)" >"$log" 2>&1 ||
+    { grep -E 'error|FAILED' "$log" | head; return 1; }
+}
+
+# No warning of either compiler, and the tests, less those that only take longer for the same code
+# (whole runs of real models, sweeps).
 sanitize() {
   local build=build-fuzz skip test shard pids status=0
   skip='Slow*:Short/LlamaCpp*:Few/NoFalseAlarm*:Runs/*:DeviceMemory*:ProbeWeight.TellsRowsOfLongRowsApart'
   if grep -E 'warning:' .deps/build.log; then return 1; fi
-  cmake --preset fuzz -DLOCKSTEP_NVCC="$(nvcc_path)" >>"$log" 2>&1
-  cmake --build $build -j "$(nproc)" >"$log" 2>&1 || { grep -E 'error|FAILED' "$log" | head; return 1; }
+  sanitized_build || return 1
   if grep -E 'warning:' "$log"; then return 1; fi
   for test in $build/*_test; do
     pids=()
@@ -67,11 +73,12 @@ foreign() {
     --gtest_filter='ForeignKernels.*'
 }
 
-# 60 s each, from the corpus, in a copy of it; `sanitize` has built them. Not by entropy: with a
+# 60 s each, from the corpus, in a copy of it. Not by entropy: with a
 # scenario's many features its book-keeping takes nine tenths of the time.
 fuzz() {
   local name names=(gguf safetensors ptx scenario generate trace) seconds=${FUZZ_SECONDS:-60} pids=()
   local build=build-fuzz work
+  sanitized_build || return 1
   work=$(mktemp -d .deps/fuzz.XXXXXX)
   for name in "${names[@]}"; do
     mkdir -p "$work/$name"

@@ -136,7 +136,7 @@ summary() {
 # repeat PROGRAM KIND [ARGUMENTS]: the campaign again, into NAME.KIND, and ten replays of each trace
 # of the first, into TRACE.KIND.json (of campaign_of: name, words).
 repeat() {
-  local program=$1 kind=$2
+  local program=$1 kind=$2 trace
   shift 2
   "$program" "${words[@]}" --planted "$name" "$@" -q --report "$work/$name.$kind" >/dev/null || :
   for trace in "$work/$name.report"/*.lstrace; do
@@ -151,7 +151,7 @@ campaign_of() {
   read -ra words <<<"$(header "$name" run)"
   "$work/$name" "${words[@]}" --planted "$name" --json --report "$work/$name.report" \
     >"$work/$name.json" || status=$?
-  local ended=$EPOCHREALTIME trace
+  local ended=$EPOCHREALTIME
   repeat "$work/$name" jobs --jobs 2
   if [ -n "${LOCKSTEP_TWIN:-}" ]; then repeat "$work/$name.other" twin; fi
   echo "$status $started $ended" >"$work/$name.status"

@@ -82,7 +82,7 @@ class Build:
         header: it may hold an unchanged one. No list of dependencies."""
         result, skip = [f"-fmacro-prefix-map={changed}/="] if "-c" in words else [], False
         result.insert(0, words[0])
-        for word in words[1:]:
+        for word in without_clang_pch(words[1:]):
             if skip:
                 skip = False
             elif word in ("-include", "-MF", "-MT"):
@@ -117,6 +117,18 @@ class Build:
         if shutil.which("ld.lld"):
             words.insert(1, "-fuse-ld=lld")  # the same program, sooner
         return words[:1] + [str(name) for name in objects] + words[1:]
+
+
+def without_clang_pch(words):
+    """Less `-Xclang -include-pch -Xclang FILE` and `-Xclang -include -Xclang FILE`."""
+    result, at = [], 0
+    while at < len(words):
+        if words[at] == "-Xclang" and words[at + 1] in ("-include-pch", "-include"):
+            at += 4
+        else:
+            result.append(words[at])
+            at += 1
+    return result
 
 
 def with_output(words, output):
@@ -166,9 +178,10 @@ def relink(build, changed, program):
 
     def is_changed(output, words):
         files = set(made_of.get(output, ()))
-        if "-include" in words:  # what is precompiled is no longer among the object's own
-            header = os.path.relpath(words[words.index("-include") + 1], build.folder)
-            files |= made_of.get(header + ".gch", set())
+        for word in words:  # what is precompiled is no longer among the object's own
+            if word.endswith("/cmake_pch.hxx"):
+                header = os.path.relpath(word, build.folder)
+                files |= made_of.get(header + ".gch", set()) | made_of.get(header + ".pch", set())
         return bool(replaced_files & files)
 
     with tempfile.TemporaryDirectory(prefix="relink-") as name:

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """tidy.py [ROOT]: the rules of docs/architecture.md that a machine can check. Exit 1 if one is broken.
 
-Arrows between folders (includes), headers of what is used, sizes of lines, functions and files, the closed list of base/,
-no arithmetic library in model/ and trace/, names that must not appear. Exceptions stand in
-EXCEPTIONS below; that list may only shrink.
+Arrows between folders (includes), headers of what is used, sizes of lines, functions and files, the
+closed list of base/, no arithmetic library in model/ and trace/, names that must not appear.
+Exceptions stand in EXCEPTIONS below; that list may only shrink.
 """
 import functools
 import pathlib

@@ -19,6 +19,13 @@ using Lineage = std::uint64_t;
 
 std::string_view name(trace::GroupType type);  // "full_attention"
 
+// The first position that a row at `position` reads in an attention group: of a window itself and
+// window - 1 before, else all.
+inline trace::Position oldest_read(const trace::GroupSpec& group, trace::Position position) {
+  const bool slides = group.type == trace::GroupType::SlidingWindow;
+  return slides && position >= group.window ? position - group.window + 1 : 0;
+}
+
 struct Cell {
   static constexpr std::uint32_t kUnwritten = 0xffffffff;
   Lineage lineage = 0;

@@ -9,12 +9,12 @@
 namespace lockstep::oracles {
 
 // Whether a step of positions [first, end) fits.
-bool fits_in_empty_pools(const trace::EngineSettings& engine, std::uint64_t first,
-                         std::uint64_t end);
+bool fits_in_empty_pools(const trace::EngineSettings& engine, std::uint32_t first,
+                         std::uint32_t end);
 
 // Whether a request runs alone: its prompt in steps as large as the settings allow, and any
 // position in a step of one token.
-bool runs_in_empty_pools(const trace::EngineSettings& engine, std::uint64_t prompt_tokens,
-                         std::uint64_t tokens);
+bool runs_in_empty_pools(const trace::EngineSettings& engine, std::uint32_t prompt_tokens,
+                         std::uint32_t tokens);
 
 }  // namespace lockstep::oracles

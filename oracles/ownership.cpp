@@ -247,9 +247,8 @@ class Ownership : public ServingLaw<Ownership> {
   static std::uint32_t first_needed(const trace::GroupSpec& spec, std::uint32_t tokens) {
     switch (spec.type) {
       case trace::GroupType::FullAttention:
-        return 0;
       case trace::GroupType::SlidingWindow:
-        return tokens < spec.window ? 0 : (tokens - spec.window + 1) / spec.block_size;
+        return oldest_read(spec, tokens) / spec.block_size;
       case trace::GroupType::Mamba:
         return tokens == 0 ? 0 : (tokens - 1) / spec.block_size;
     }

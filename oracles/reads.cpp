@@ -189,10 +189,7 @@ class Reads : public ServingLaw<Reads> {
     const auto count = static_cast<std::uint32_t>(row.tokens.size());
     if (count == 0) return;
     const std::uint32_t end = row.first_position + count - 1;  // the last row reads up to here
-    std::uint32_t begin = 0;
-    if (spec.type == trace::GroupType::SlidingWindow && row.first_position + 1 > spec.window) {
-      begin = row.first_position + 1 - spec.window;
-    }
+    const std::uint32_t begin = oldest_read(spec, row.first_position);
     if (begin >= end) return;
     const std::uint32_t last = (end - 1) / size;
     std::vector<Verified>& list = reader(row.request).groups[group];

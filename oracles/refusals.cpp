@@ -133,7 +133,7 @@ class Refusals : public ServingLaw<Refusals> {
 
   bool runs_alone(const Life& life) const {
     return runs_in_empty_pools(scenario().engine, life.prompt_tokens,
-                               std::uint64_t{life.prompt_tokens} + life.max_tokens - 1);
+                               life.prompt_tokens + life.max_tokens - 1);
   }
 
   bool reason_for(const Life& life) const {

@@ -284,12 +284,12 @@ TEST(ServingLaws, RightStreamsAtRandomPass) {
       }
       if (machine.lives() < 8 && random.one_in(3)) {
         const auto tokens = prompt(1 + random.below(14), 1 + random.below(2));
+        const auto count = static_cast<std::uint32_t>(tokens.size());
         std::uint32_t output = 1 + random.below(9);
-        while (output > 1 &&
-               !runs_in_empty_pools(made.engine, tokens.size(), tokens.size() + output - 1)) {
+        while (output > 0 && !runs_in_empty_pools(made.engine, count, count + output - 1)) {
           --output;
         }
-        if (runs_in_empty_pools(made.engine, tokens.size(), tokens.size() + output - 1)) {
+        if (output > 0) {
           machine.begin("R" + std::to_string(machine.lives()), tokens, output, random.one_in(4));
         }
       }

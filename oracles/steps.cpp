@@ -293,7 +293,7 @@ class Steps : public ServingLaw<Steps> {
     if (chunk > 0 && count > chunk) wrong("chunk", "more than chunked_prefill_size");
     if (row.end >= row.length) return;
     // A longer one could not run even alone: behind a hit, or where windows have slid.
-    if (!fits_in_empty_pools(engine, row.first, std::uint64_t{row.end} + 1)) return;
+    if (!fits_in_empty_pools(engine, row.first, row.end + 1)) return;
     if (!full && (chunk == 0 || count != chunk)) wrong("shortened", "the step has room for more");
     if (!chunks && row.length - row.first <= engine.max_num_batched_tokens) {
       wrong("split", "without chunked prefill it runs whole or waits");

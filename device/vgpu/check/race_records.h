@@ -22,9 +22,9 @@ static_assert(kTimeShift + kTimeBits == 32);
 inline constexpr u32 kLanesOfWarp = 1025;  // + warp
 inline constexpr u32 kSeveralWarps = kWhoMask;
 
-inline constexpr u32 kGranuleShiftMax = 4;
+inline constexpr u32 kGranuleShiftMax = 4, kGranuleBytesMax = 1u << kGranuleShiftMax;
 constexpr u32 granule_for(u32 access_bytes) {
-  return access_bytes < 1u << kGranuleShiftMax ? access_bytes : 1u << kGranuleShiftMax;
+  return access_bytes < kGranuleBytesMax ? access_bytes : kGranuleBytesMax;
 }
 
 constexpr u32 who(u32 record) { return record & kWhoMask; }

@@ -15,7 +15,7 @@ void BlockRaces::begin_block(u32 block, u32 warp_count, u64 shared_bytes) {
   allocations_ = launch_->allocations();
   log_.block = block;
   shared_bytes_ = shared_bytes;
-  shared_records_.require(shared_bytes, 1u << kGranuleShiftMax);
+  shared_records_.require(shared_bytes, kGranuleBytesMax);
   after(clock_.begin_block(warp_count));
   if (in_flight_bytes_ != 0 || in_flight_.size_bytes() < shared_bytes) {
     in_flight_.reset(shared_bytes);
